@@ -1,6 +1,6 @@
-//! What the runs of a user may still use, for those who look after budgets and credit.
+//! Reports how much budget a user's runs have left, for user interfaces and administrators.
 //!
-//! It reads; what is set aside and booked is the driver's business.
+//! Read-only: the driver reserves and books amounts.
 
 use serde::Serialize;
 use windlass_machine::{Principal, RunId, ThreadId};
@@ -9,28 +9,28 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::{Budget, Drawing, Per};
 
-/// How a budget stands that bounds what runs for a user may use.
+/// The current state of a budget that limits a user's runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Allowance {
-    /// The budget.
+    /// Scope, unit, window and cap of the budget.
     #[serde(flatten)]
     pub budget: Budget,
-    /// What was used of it, in the budget's unit.
+    /// Amount used so far, in the budget's unit.
     pub used: u64,
-    /// What is set aside for steps under way.
+    /// Amount reserved for steps in flight, in the budget's unit.
     pub reserved: u64,
 }
 
 impl Allowance {
-    /// What is left.
+    /// Amount that new steps can still reserve, in the budget's unit.
     pub fn left(&self) -> u64 {
         self.budget.cap.saturating_sub(self.used).saturating_sub(self.reserved)
     }
 }
 
 impl Engine {
-    /// How the budgets stand that bound what all runs for a user may use: the user's, with the credit, and the
-    /// workspace's. Those of single runs and threads are not among them.
+    /// Returns the budgets that limit all runs of a user: those of the user, including the credit, and those of the
+    /// workspace. Budgets of single runs and threads are not included.
     pub async fn allowances(&self, workspace: &str, user: &Principal) -> Result<Vec<Allowance>, EngineError> {
         let (thread, run) = (ThreadId::from(""), RunId::from(""));
         let by =

@@ -1,6 +1,6 @@
-//! Building an engine: every option has a default.
+//! Builds an engine from ports and options. Every option has a default.
 //!
-//! It wires ports together and decides nothing else.
+//! This module only wires ports together; it makes no other decision.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,14 +32,14 @@ use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
 /// Which threads an engine drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attend {
-    /// Those that it was asked to: a command line.
+    /// Only threads that this engine starts or opens explicitly: for a command line.
     #[default]
     Own,
-    /// Also those that nobody drives: a server.
+    /// Also threads that need a driver and have none: for a server.
     All,
 }
 
-/// Options of an engine.
+/// Options of an [`Engine`], with defaults for everything except the tools and models given to [`Builder::new`].
 pub struct Builder {
     // tidy: fields one for each option of a program
     store: Option<Box<dyn OpenStore>>,
@@ -100,13 +100,13 @@ impl Builder {
         }
     }
 
-    /// Keeps threads in this store. Its folder must not be inside a working folder.
+    /// Stores threads in this store. Its folder must not be inside a working folder.
     pub fn store(mut self, store: impl OpenStore + 'static) -> Self {
         self.store = Some(Box::new(store));
         self
     }
 
-    /// Keeps threads behind these ports instead.
+    /// Stores threads through individual ports instead of an [`OpenStore`].
     pub fn ports(
         mut self,
         journal: Arc<dyn Journal>,
@@ -117,63 +117,63 @@ impl Builder {
         self
     }
 
-    /// Sends live signals over this bus.
+    /// Sends live signals over this bus instead of the store's own or the bus of one process.
     pub fn bus(mut self, bus: Arc<dyn Bus>) -> Self {
         self.bus = Some(bus);
         self
     }
 
-    /// Takes times and ids from this clock.
+    /// Takes times and random numbers from this clock instead of the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Calls these models.
+    /// Replaces the default models.
     pub fn models(mut self, models: Arc<dyn Models>) -> Self {
         self.models = Some(models);
         self
     }
 
-    /// Offers these tools.
+    /// Replaces the registry of tools that was given to [`Builder::new`].
     pub fn tools(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self
     }
 
-    /// Offers the tools of a source, too: those of servers, for example. They may change while the engine runs; a run
-    /// that has begun keeps being shown those of its beginning.
+    /// Adds a source of further tools, such as tool servers. Its tools may change while the engine runs; an active
+    /// run keeps the tool list that it started with.
     pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.sources.push(source);
         self
     }
 
-    /// Puts tools into groups. What a group does not show from the start is loaded by the model when it needs it.
+    /// Groups tools into toolsets. The model loads a toolset that is not shown from the start when it needs it.
     pub fn toolsets(mut self, toolsets: Vec<Toolset>) -> Self {
         self.toolsets = toolsets;
         self
     }
 
-    /// Shows the tools of servers that are in no toolset with every request while they take no more than so many tokens
-    /// together; else they are loaded by server. Default [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
+    /// Sets the token budget for showing server tools that belong to no toolset in every request. If they exceed it
+    /// together, the model loads them by server instead. Default [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
     pub fn shown_tokens(mut self, tokens: u64) -> Self {
         self.shown_tokens = Some(tokens);
         self
     }
 
-    /// The folder that the tools of every thread work in, unless [`Builder::folders`] finds each its own: then it is
-    /// one of those, and is checked before anything is opened.
+    /// Sets the working folder for the tools of all threads. If [`Builder::folders`] is also set, this must be one of
+    /// its folders; the engine then checks it against the store before it opens the store.
     pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
         self.folder = Some(folder);
         self
     }
 
-    /// Finds the folder that the tools of a thread work in, by the thread and by what its task named
-    /// ([`Task::folder`](crate::Task::folder)).
+    /// Sets the function that finds a thread's working folder, from the thread's id and the folder recorded by its
+    /// task ([`Task::folder`](crate::Task::folder)).
     ///
-    /// It is asked when the first tool of a thread is called after the thread was taken up, and may block. Where it
-    /// fails or panics, the model is told, and the next call asks again. Threads that share a folder take turns in it
-    /// where they are given the same [`Arc`].
+    /// The driver calls it at the first tool call after it opens a thread; the function may block. If it fails or
+    /// panics, the model receives the error, and the next call tries again. Calls of threads that receive the same
+    /// [`Arc`] are serialized within the folder.
     pub fn folders(
         mut self,
         find: impl Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String>
@@ -185,27 +185,27 @@ impl Builder {
         self
     }
 
-    /// Which calls run without asking, unless a user or a thread has a choice of its own in the store.
+    /// Sets which calls run without asking, unless the store has a choice for the user or the thread.
     pub fn auto_run(mut self, auto_run: AutoRun) -> Self {
         self.policy.auto_run = auto_run;
         self
     }
 
-    /// Judges calls by these rules of administrators.
+    /// Adds the administrators' policy rules.
     pub fn rules(mut self, rules: Vec<Rule>) -> Self {
         self.policy.rules = rules;
         self
     }
 
-    /// Lets runs use so much together, and no more.
+    /// Sets the budgets that limit what runs use together.
     pub fn budgets(mut self, budgets: Vec<Budget>) -> Self {
         self.budgets = budgets;
         self
     }
 
-    /// Reports the roles of the user that a run works for, which rules may name. Without it users have none. It is called
-    /// again whenever a record of [`Builder::roles_change_with`] has changed, so that a role which was taken away counts for
-    /// calls that wait.
+    /// Sets the function that returns the roles of the user that a run works for; rules can name roles. By default
+    /// users have no roles. The engine calls it again after each change of a record kind in
+    /// [`Builder::roles_change_with`], so that a revoked role also counts for waiting calls.
     pub fn roles_of<F>(mut self, roles_of: impl Fn(Principal) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Vec<String>, StoreError>> + Send + 'static,
@@ -214,14 +214,14 @@ impl Builder {
         self
     }
 
-    /// The kinds of records in the store that roles come from. Another process may change them.
+    /// Sets the kinds of records in the store that roles depend on. Other processes may change these records.
     pub fn roles_change_with(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         self.roles.kinds.extend(kinds);
         self
     }
 
-    /// Tells how much the runs that work for a user of a workspace may cost altogether, in millionths of a US dollar;
-    /// `None` where there is no bound. It is asked before each step, so that what is added counts at once. (ZE-O1)
+    /// Sets the function that returns a user's total credit in a workspace, in millionths of a US dollar; `None` is
+    /// unlimited. The driver calls it before each step, so that added credit counts at once. (ZE-O1)
     pub fn credit_of(
         mut self,
         credit_of: impl Fn(&str, &Principal) -> Option<u64> + Send + Sync + 'static,
@@ -230,13 +230,13 @@ impl Builder {
         self
     }
 
-    /// Has the host program look at every call before it is judged.
+    /// Adds a hook of the host program that checks every call before the gate judges it.
     pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hook = Some(hook);
         self
     }
 
-    /// Has the host program count what happens.
+    /// Adds an observer that receives measurements for the host program's metrics.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -261,13 +261,13 @@ impl Builder {
         self
     }
 
-    /// Sums long results up in the program's own words.
+    /// Summarizes long results with a function of the host program instead of the engine's default text.
     pub fn summarizer(mut self, summarizer: Arc<Summarizer>) -> Self {
         self.summarizer = Some(summarizer);
         self
     }
 
-    /// Which threads the engine drives.
+    /// Sets which threads the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
         self
@@ -302,7 +302,7 @@ impl Builder {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let StoreParts { journal, blobs, records, bus } = self.open(&clock).await?;
         if let Some(folder) = self.folder.clone() {
-            // Beside everything else: nothing depends on it.
+            // In the background: nothing depends on the result.
             tokio::task::spawn_blocking(move || folder.clear_leftovers());
         }
         let bus = self.bus.or(bus).unwrap_or_else(|| Arc::new(LocalBus::new()));
@@ -362,7 +362,7 @@ impl Builder {
     }
 }
 
-/// Finds folders and refuses those that a store must not lie in.
+/// Wraps `find` so that it rejects folders that contain the store.
 fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
     Arc::new(move |thread, recorded| {
         let Some(folder) = find(thread, recorded)? else { return Ok(None) };
@@ -400,7 +400,7 @@ mod tests {
         let inside = |store: &str| keep_apart(&base.path().join(store), &folder).is_err();
         assert!(inside("folder") && inside("folder/kept") && inside("missing/../folder/kept"));
         assert!(!inside("kept") && !inside("folder-2") && !inside("folder/../kept"));
-        // Relative to where the process runs, and not there yet.
+        // A relative path that does not exist yet.
         let here = WorkingFolder::open(".").unwrap();
         assert!(keep_apart(Path::new("not-there-yet"), &here).is_err());
     }
@@ -412,7 +412,7 @@ mod tests {
         let home = base.path().join("home");
         std::fs::create_dir_all(home.join("real")).unwrap();
         std::os::unix::fs::symlink("real", home.join("link")).unwrap();
-        // Neither of the two exists yet, and the way there goes over a link.
+        // Neither path exists yet, and the parent path contains a link.
         let folder = WorkingFolder::open(&home).unwrap().with_store(home.join("link/data/windlass"));
         assert!(keep_apart(&home.join("real/data/windlass/1"), &folder).is_ok());
         assert!(keep_apart(&home.join("link/data/windlass/1"), &folder).is_ok());

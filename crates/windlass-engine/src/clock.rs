@@ -1,6 +1,6 @@
-//! Clocks: the system's, and one that tests move by hand.
+//! Clocks: the system clock, and a manual clock for tests.
 //!
-//! The only module that reads the system's time and dice.
+//! Only this module reads the system's time and random number generator.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,15 +12,15 @@ use windlass_machine::Timestamp;
 
 use crate::port::clock::Clock;
 
-/// The system's clock and random numbers.
+/// The operating system's clock and random number generator.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time begins now.
-    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
+    /// Creates a clock whose monotonic time starts at 0.
+    #[allow(clippy::disallowed_methods)] // The only module that may call the banned functions.
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }
@@ -33,9 +33,9 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods)] // This module is where the ban points to.
+    #[allow(clippy::disallowed_methods)] // The only module that may call the banned functions.
     fn now(&self) -> Timestamp {
-        // A clock before 1970 reads as 0: the machine never lets time run backwards anyway.
+        // A time before 1970 becomes 0; the machine never lets a thread's time run backwards.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(since.as_millis() as u64)
     }
@@ -49,12 +49,12 @@ impl Clock for SystemClock {
     }
 
     fn random(&self) -> u64 {
-        // The kernel's generator fails only where it does not exist, and then no id would be safe to draw.
+        // Fails only on a system without a generator, where no id would be safe.
         getrandom::u64().expect("the system has a random number generator")
     }
 }
 
-/// A clock that stands still until it is moved; its random numbers follow from a seed.
+/// A clock that only moves when a test advances it. Its random numbers derive from a seed.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: AtomicU64,
@@ -63,7 +63,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `start`; the same `seed` gives the same random numbers.
+    /// Creates a clock at `start`. The same `seed` gives the same random numbers.
     pub fn new(start: Timestamp, seed: u64) -> Self {
         Self {
             now_ms: AtomicU64::new(start.0),
@@ -72,13 +72,13 @@ impl ManualClock {
         }
     }
 
-    /// Moves the time forward and wakes whoever has slept long enough.
+    /// Advances both clocks and wakes every sleeper whose time has come.
     pub fn advance_ms(&self, ms: u64) {
         self.now_ms.fetch_add(ms, Ordering::SeqCst);
         self.monotonic_ms.send_modify(|now| *now += ms);
     }
 
-    /// Sets the wall clock, backwards too; the monotonic time stays.
+    /// Sets the wall clock, possibly backwards; the monotonic clock does not change.
     pub fn set(&self, at: Timestamp) {
         self.now_ms.store(at.0, Ordering::SeqCst);
     }
@@ -98,7 +98,7 @@ impl Clock for ManualClock {
         let until = self.monotonic_ms() + ms;
         Box::pin(async move {
             if now.wait_for(|now| *now >= until).await.is_err() {
-                // The clock is gone, and with it whoever could move it.
+                // The clock was dropped, so nothing can advance it any more.
                 std::future::pending::<()>().await;
             }
         })

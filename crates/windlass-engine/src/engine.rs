@@ -1,6 +1,6 @@
-//! The library's face: start runs, watch them, answer them, stop them, and pick them up again.
+//! The public API: start, watch, answer, cancel and resume runs.
 //!
-//! Every call goes through the driver or reads the journal; nothing is decided here.
+//! Every method calls the driver or reads the journal; it makes no decisions.
 
 pub(super) mod answer;
 pub(super) mod attach;
@@ -42,17 +42,17 @@ use crate::port::records::Records;
 use crate::port::tool::Tool;
 use crate::task::{AgentConfig, RunTools, Task};
 
-/// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
+/// How long `resume` waits for the driver to read the run's inbox: a driver in another process polls it each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
 
-/// How often that is looked at.
+/// Interval of the checks whether the driver has read the inbox.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
 
-/// How often it is looked whether every thread was left.
+/// Interval of the checks whether all drivers have ended.
 const LEFT_LOOK_EVERY_MS: u64 = 5;
 
-/// A durable engine over one store. Cheap to clone. Runs in progress go on until the
-/// runtime ends; whatever is then unfinished is found in the journal.
+/// A durable engine over one store. Cheap to clone. Active runs continue until the runtime ends; another engine
+/// resumes unfinished ones from the journal.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) services: Arc<Services>,
@@ -66,34 +66,34 @@ struct Replacement {
     tools: Vec<Arc<dyn Tool>>,
 }
 
-/// A run that was started, or waits behind another.
+/// A run that was started or queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Started {
-    /// Its thread.
+    /// Thread of the run; new if the task named none.
     pub thread: ThreadId,
-    /// The run.
+    /// Id of the run, also if it is queued.
     pub run: RunId,
-    /// The message's id.
+    /// Id of the message; a repeated send with this id returns the same run.
     pub id: InputId,
-    /// Position of the first event that the message led to; watch from before it.
+    /// Position of the first event that the message caused. To see all of them, watch from the position before.
     pub seq: Seq,
     /// The run that was active when the message was queued; `None` if it was not queued.
     pub behind: Option<RunId>,
-    /// Whether the message waits. `false` if the active run has taken it at once.
+    /// Whether the message is queued. `false` if the active run accepted it at once.
     pub waits: bool,
-    /// Position of the event that has the message.
+    /// Position of the event that contains the message.
     pub message: Seq,
 }
 
 impl Engine {
-    /// Starts a run and waits until it has ended or waits for a person.
+    /// Starts a run and waits until it ends or waits for a person.
     pub async fn run_task(&self, task: Task) -> Result<Outcome, EngineError> {
         let started = self.start(task).await?;
         self.run(&started.run).wait().await
     }
 
-    /// Starts a run; it goes on by itself.
+    /// Starts a run and returns. The run continues in the background.
     pub async fn start(&self, task: Task) -> Result<Started, EngineError> {
         let thread = task.thread.clone().unwrap_or_else(|| self.fresh_thread());
         self.start_in(thread, task).await
@@ -109,13 +109,14 @@ impl Engine {
             None => (self.fresh_thread(), None),
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
-        // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
+        // Subscribes before sending, so that no update is missed. If the head has moved meanwhile, the watcher
+        // catches up.
         let updates = self.services.watch.watch(&thread, head.into(), Begin::Live, Backlog::Fragments);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
-    /// Refuses an agent whose model is known to lack what it asks for. A name that does not resolve is for the run
-    /// to record. (SK-L13)
+    /// Rejects an agent if its model is known to lack a required ability. An unknown model name is not rejected here:
+    /// the run records that failure. (SK-L13)
     fn check(&self, agent: &AgentConfig) -> Result<(), EngineError> {
         let Some(name) = agent.models.first() else { return Ok(()) };
         let Ok(model) = self.services.models.resolve(name) else { return Ok(()) };
@@ -163,7 +164,7 @@ impl Engine {
             note: task.note.map(Box::new),
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
-        // From here on the run may begin, whatever becomes of this call.
+        // From here on the run may start, even if this function fails.
         unsent.keep();
         let sent = match (named, is_fresh) {
             (true, _) => self.services.registry.post(&thread, &id, letter).await,
@@ -171,7 +172,7 @@ impl Engine {
             (false, false) => self.services.registry.send(&thread, &id, letter).await,
         };
         let accepted = self.services.catalog.own.settled(&run, sent)?;
-        // A message that was sent before belongs to the run of that time.
+        // A repeated message belongs to the run of its first send.
         if accepted.run.as_ref().is_some_and(|begun| *begun != run) {
             self.services.catalog.own.forget(&run);
         }
@@ -184,7 +185,7 @@ impl Engine {
         ThreadId::from(self.fresh("thr"))
     }
 
-    /// An agent as a run is pinned to it.
+    /// Creates the agent definition that a run is pinned to.
     async fn pin(
         &self,
         agent: AgentConfig,
@@ -206,7 +207,7 @@ impl Engine {
         })
     }
 
-    /// How a run's tools differ from the engine's; `None` if they do not.
+    /// Returns how a run's tools differ from the engine's; `None` if they do not.
     fn replacement(&self, tools: RunTools) -> Option<Replacement> {
         match tools {
             RunTools::Usual => None,
@@ -227,34 +228,35 @@ impl Engine {
         blobs.keep(&self.services.contents, "application/json", tools.tokens, bytes).await.map(Some)
     }
 
-    /// Whether a driver still finds out what a thread waits for: from its inbox, or by a policy that has changed.
+    /// Whether a driver still has to process the thread's inbox or a changed policy, so that its status may change.
     async fn is_looked_at(&self, thread: &ThreadId) -> Result<bool, EngineError> {
         let view = self.thread(thread).row().await?.view;
-        // One that also waits for a time stays.
+        // A thread that also waits for a deadline keeps its driver.
         let looks = view.status == ThreadStatus::Waiting
             && view.deadline.is_none()
             && self.thread(thread).is_driven();
         Ok(looks || !self.services.store.journal.inbox(thread, 1).await?.is_empty())
     }
 
-    /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.
+    /// Opens every thread that needs a driver and has none. Returns each with the error if it could not be opened.
     pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
         self.services.registry.open_all().await
     }
 
-    /// Stops driving: no more threads are taken, model calls are dropped and repeated by the next process, and tools at
-    /// work may end within a time, so that no outcome is lost. Commands in the background are ended. Returns how many
-    /// threads had a tool at work even then; those end with the process, as in a crash.
+    /// Stops driving threads before the process ends. The engine claims no more threads and drops model calls, which
+    /// the next process repeats. Running tools get `within_ms` to finish, so that their outcomes are not lost.
+    /// Background commands are ended. Returns the number of threads whose tools were still running; those calls end
+    /// with the process, as in a crash.
     pub async fn hand_over(&self, within_ms: u64) -> usize {
         self.services.registry.leaving.cancel();
-        // They have no time of their own beside the threads.
+        // Background commands get no grace period beyond that of the threads.
         self.services.background.end_soon(|_| true);
         let clock = &self.services.store.clock;
         let until_ms = clock.monotonic_ms().saturating_add(within_ms);
         loop {
             let driven = self.services.registry.actors().len();
             if driven == 0 || clock.monotonic_ms() >= until_ms {
-                // A call that was still at work may have begun one.
+                // A tool call that was still running may have started another command.
                 self.services.background.end_all().await;
                 return driven;
             }
@@ -262,53 +264,53 @@ impl Engine {
         }
     }
 
-    /// What runs used, by time, model and agent.
+    /// Sums up what runs used, by time, model and agent.
     pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
         Ok(self.services.store.journal.usage(query).await?)
     }
 
-    /// The whole text of a content, also where it is stored apart.
+    /// Returns the whole text of a content, including one stored as a blob.
     pub async fn text(&self, content: &Content) -> Result<String, EngineError> {
         Ok(self.services.contents.text_of(content).await?)
     }
 
-    /// A blob that an event names.
+    /// Reads a blob that an event references.
     pub async fn blob(&self, digest: &Digest) -> Result<bytes::Bytes, EngineError> {
         Ok(self.services.contents.blob(digest).await?)
     }
 
-    /// Threads, newest activity first.
+    /// Lists threads, most recently active first.
     pub async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, EngineError> {
         Ok(self.services.store.journal.threads(query).await?)
     }
 
-    /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
+    /// Lists runs by start time, newest first; runs of one thread by their position in its journal.
     pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
         Ok(self.services.store.journal.runs(query).await?)
     }
 
-    /// Counts the runs of an owner that have begun and not ended, up to `limit`.
+    /// Counts the unfinished runs of an owner, up to `limit`.
     pub async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, EngineError> {
         Ok(self.services.store.journal.active_runs(owner, limit).await?)
     }
 
-    /// Counts threads by what they do.
+    /// Counts threads by status.
     pub async fn thread_counts(&self) -> Result<ThreadCounts, EngineError> {
         Ok(self.services.store.journal.thread_counts().await?)
     }
 
-    /// Checks the store; the text says what was checked.
+    /// Checks the integrity of the store. The returned text says what was checked.
     pub async fn check_store(&self) -> Result<String, EngineError> {
         Ok(self.services.store.journal.check().await?)
     }
 
-    /// The records beside the threads: grants, modes and what a program keeps there.
+    /// Records outside the threads: grants, modes and data of the host program.
     pub fn records(&self) -> &Arc<dyn Records> {
         &self.services.records
     }
 
-    /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
-    /// are short and sort by time.
+    /// Draws an id with a readable prefix. It encodes the time in milliseconds and 35 random bits, five bits a
+    /// letter, so that ids are short and sort by time.
     pub(crate) fn fresh(&self, prefix: &str) -> String {
         const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut id = format!("{prefix}_");
@@ -324,14 +326,15 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
+    /// Whether this process has just released the thread, because its calls wait for tools that only other processes
+    /// have.
     pub fn is_left_to_others(self) -> bool {
         let Self { engine, id: thread } = self;
         engine.services.catalog.own.is_put_by(thread, engine.services.store.clock.monotonic_ms())
             && !self.is_driven()
     }
 
-    /// Makes sure that a thread whose run is active has a driver.
+    /// Makes sure that a thread with an active run has a driver.
     pub async fn tend(self) -> Result<(), EngineError> {
         let Self { engine, id: thread } = self;
         if self.is_left_to_others() {
@@ -347,20 +350,20 @@ impl ThreadHandle<'_> {
         Ok(())
     }
 
-    /// Whether this engine drives a thread at this moment.
+    /// Whether this engine is driving the thread now.
     pub fn is_driven(self) -> bool {
         let Self { engine, id: thread } = self;
         engine.services.registry.actors().contains_key(thread)
     }
 
-    /// The commands that a thread has in the background, in whichever process they run; those of this one first.
+    /// Lists the background commands of a thread in all processes, those of this process first.
     pub async fn commands(self) -> Result<Vec<BackgroundCommand>, EngineError> {
         let Self { engine, id: thread } = self;
         Ok(engine.services.background.of_thread(thread).await?)
     }
 
-    /// Ends a command that a thread has in the background, with all that it has started, in whichever process it runs, and
-    /// waits until it has ended.
+    /// Ends a background command of a thread, with all processes that it started, and waits until it has ended. The
+    /// command may run in another process.
     pub async fn end_command(self, id: &str) -> Result<(), EngineError> {
         let Self { engine, id: thread } = self;
         engine.services.background.end_one(thread, id).await
@@ -380,14 +383,15 @@ impl ThreadHandle<'_> {
         Ok(engine.services.registry.send(thread, &id, Letter::plain(input)).await??.seq)
     }
 
-    /// Watches a thread from after a position: events in order, live fragments between them.
+    /// Watches a thread from after a position: events in order, with live fragments between them.
     pub fn watch(self, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
         self.watch_from(after.into(), Backlog::Fragments)
     }
 
-    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
-    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
-    /// With [`Backlog::Snapshot`], the fragments that exist at the time of the call come as a snapshot, too.
+    /// Watches a thread from a previous watcher's position, which may lie within a reply. Events and fragments up to
+    /// that position are not repeated. If the bus no longer has the fragments one by one, they come as a snapshot of
+    /// the reply so far. With [`Backlog::Snapshot`], all fragments that exist at the time of the call come as a
+    /// snapshot, too.
     pub fn watch_from(
         self,
         after: Position,
@@ -409,7 +413,7 @@ impl ThreadHandle<'_> {
         Ok(engine.services.store.journal.read_back(thread, before, limit).await?)
     }
 
-    /// One thread.
+    /// Returns the thread's row.
     pub async fn row(self) -> Result<ThreadRow, EngineError> {
         let Self { engine, id: thread } = self;
         engine
@@ -421,11 +425,11 @@ impl ThreadHandle<'_> {
             .ok_or_else(|| EngineError::NoThread(thread.clone()))
     }
 
-    /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
-    /// and with its title; `by` owns it, and its tools work in `folder`. Refused with
-    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest place, where a run is active at
-    /// `at`. Nothing of the history is done or charged again: its runs stay the other thread's. What waits in the
-    /// other thread stays there.
+    /// Creates a thread whose history is a copy of this thread's up to event `at`. It keeps the workspace and title;
+    /// `by` owns it, and its tools work in `folder`. If a run is active at `at`, the call fails with
+    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest possible position. Nothing in the
+    /// copied history is executed or charged again; its runs remain the original thread's. Queued messages and
+    /// pending answers are not copied.
     pub async fn fork(self, at: Seq, by: Principal, folder: Option<String>) -> Result<ThreadId, EngineError> {
         let Self { engine, id: thread } = self;
         let folder = engine.services.folders.recorded(folder);
@@ -435,17 +439,17 @@ impl ThreadHandle<'_> {
         Ok(fork.thread)
     }
 
-    /// Deletes a thread; refused while a run is active in it. Its commands in the background are ended; those of another
-    /// process by that one, within a second or two.
+    /// Deletes a thread. Fails while a run is active in it. Its background commands are ended; another process ends
+    /// its own within a second or two.
     pub async fn delete(self) -> Result<(), EngineError> {
         let Self { engine, id: thread } = self;
         engine.services.store.journal.delete(thread).await?;
         engine.services.background.end(|command| command.thread == *thread).await;
-        // Where the process dies in between, the mode is found later to be of no thread.
+        // If the process dies before this, a later cleanup removes the mode because its thread is gone.
         engine.policy().set_auto_run(&Whose::Thread(thread.clone()), None).await
     }
 
-    /// Folds a thread's journal as it is now, without driving the thread.
+    /// Folds a thread's current journal without driving the thread.
     pub async fn folded(self) -> Result<FoldedThread, EngineError> {
         let Self { engine, id: thread } = self;
         engine.services.store.folded(thread).await
@@ -453,8 +457,8 @@ impl ThreadHandle<'_> {
 }
 
 impl RunHandle<'_> {
-    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it and a policy
-    /// that has changed count first, so that what it seems to wait for is what it waits for.
+    /// Resumes a run, unless another live process drives it. Returns after the driver has processed pending inbox
+    /// answers and policy changes, so that a status read afterwards is current. The returned row was read before.
     pub async fn resume(self) -> Result<RunRow, EngineError> {
         let engine = self.engine;
         let row = self.row().await?;
@@ -469,7 +473,7 @@ impl RunHandle<'_> {
         Ok(row)
     }
 
-    /// Asks a run to end.
+    /// Requests cancellation of a run.
     pub async fn cancel(self, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: run } = self;
         let row = self.row().await?;
@@ -477,7 +481,7 @@ impl RunHandle<'_> {
     }
 }
 
-/// An agent that is nothing but a model.
+/// A default agent that uses this model.
 impl From<&str> for AgentConfig {
     fn from(model: &str) -> Self {
         Self { name: "default".into(), models: vec![ModelName::from(model)], ..Self::default() }

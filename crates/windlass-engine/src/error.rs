@@ -1,6 +1,6 @@
-//! Errors for the caller. What the model should see is never one of these.
+//! Errors for callers of the library. What the model should see is a tool result, never an error.
 //!
-//! Each says whose fault it is and whether to try again.
+//! Each error says whose fault it is and whether a retry may succeed.
 
 use std::fmt;
 
@@ -13,70 +13,70 @@ use crate::port::model::ModelError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The input was refused; nothing changed.
+    /// The machine rejected the input; nothing changed.
     #[error(transparent)]
     Rejected(#[from] Reject),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The model cannot be called as configured.
+    /// The model is unknown or cannot be called as configured.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// There is no such run.
+    /// No run has this id.
     #[error("run `{0}` does not exist in this store")]
     NoRun(RunId),
-    /// There is no such thread.
+    /// No thread has this id.
     #[error("thread `{0}` does not exist in this store")]
     NoThread(ThreadId),
-    /// There is no such tool.
+    /// No tool has this name.
     #[error("there is no tool `{0}`")]
     NoTool(ToolName),
-    /// The journal cannot be folded.
+    /// The journal's events cannot be folded into a state.
     #[error(transparent)]
     Journal(#[from] windlass_machine::CorruptJournal),
-    /// Whoever drives the thread has not answered in time; what was asked is kept for it.
+    /// The thread's driver did not respond in time. The input stays in the inbox.
     #[error("thread `{thread}` is driven by {driver}, which has not answered yet; the input is kept")]
     Pending {
-        /// The thread.
+        /// The thread that the input is for.
         thread: ThreadId,
-        /// Who drives it.
+        /// The process that drives it.
         driver: SlowDriver,
     },
     /// The thread's driver stopped before it could answer.
     #[error("driving thread `{thread}` stopped: {why}")]
     Stopped {
-        /// The thread.
+        /// The thread that was driven.
         thread: ThreadId,
-        /// Why.
+        /// The cause, for display.
         why: String,
     },
-    /// A run is active in the thread, and what was asked for needs its files to stay as they are.
+    /// A run is active in the thread, and the operation requires that its files do not change.
     #[error("a run is active in this thread and may change files; wait for it, or cancel it")]
     Active {
-        /// The thread.
+        /// The thread with the active run.
         thread: ThreadId,
     },
-    /// A run was started with a model's address or key that this process does not use.
+    /// A run requires a model address or key that this process does not use.
     #[error("run `{run}` was started with {how}, which this process does not use")]
     NotReached {
-        /// The run.
+        /// The run that cannot be resumed here.
         run: RunId,
-        /// The address or the name of the variable with the key.
+        /// The address, or the name of the environment variable with the key.
         how: String,
     },
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(String),
 }
 
-/// Who drives a thread and takes long to answer.
+/// The process whose driver responds slowly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlowDriver {
     /// This process itself, for example because its disk is slow.
     ThisProcess,
-    /// Another one.
+    /// Another process on the same store.
     AnotherProcess {
-        /// Its node.
+        /// Name of the process's node.
         node: String,
     },
 }
@@ -90,31 +90,31 @@ impl fmt::Display for SlowDriver {
     }
 }
 
-/// Whose fault an error is.
+/// Who caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The caller's.
+    /// The caller: the request cannot succeed as sent.
     Caller,
-    /// Something outside: disk, network, another process.
+    /// The environment: disk, network or another process.
     Outside,
-    /// Ours.
+    /// The engine itself.
     Engine,
 }
 
-/// Whether to try again.
+/// Whether a retry may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryAgain {
-    /// It will fail again.
+    /// A retry fails again.
     Never,
-    /// It may work later.
+    /// A later retry may succeed.
     Later,
 }
 
 impl EngineError {
-    /// Whose fault it is, and whether to try again.
+    /// Returns who caused the error, and whether a retry may succeed.
     pub fn judge(&self) -> (Fault, TryAgain) {
         match self {
-            // A run ends, and a queue empties.
+            // These conditions pass: a run ends, and a queue empties.
             Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) | Self::Active { .. } => {
                 (Fault::Caller, TryAgain::Later)
             }

@@ -1,7 +1,7 @@
 //! The durable engine: drives the pure machine of `windlass-machine` over ports.
 //!
-//! A host program gives it a store, models, tools and a schema compiler as ports ([`port`]) and calls [`Builder::new`]. In
-//! this crate are only in-memory ports ([`memory`], [`bus`]) and the system's clock ([`clock`]). It knows no provider,
+//! A host program passes a store, models, tools and a schema compiler as ports ([`port`]) to [`Builder::new`]. This
+//! crate contains only in-memory ports ([`memory`], [`bus`]) and the system clock ([`clock`]). It knows no provider,
 //! database, protocol or HTTP.
 
 mod allowance;

@@ -1,6 +1,6 @@
-//! Budgets that outlive a run: money, tokens and steps of a user, a workspace or a thread, for ever or for a day.
+//! Budgets that outlast a run: money, tokens and steps of a user, a workspace or a thread, in total or per day.
 //!
-//! What is counted where is said here; the store keeps the count.
+//! This module defines what is counted; the store keeps the counts.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +9,35 @@ use windlass_machine::{Approver, Principal, RunId, ThreadId, Timestamp};
 
 use crate::port::budget::part;
 
-/// An upper limit on what runs use together.
+/// An upper limit on what a set of runs may use together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Whose runs.
+    /// The set of runs that shares the budget.
     pub per: Per,
-    /// What is counted.
+    /// What the budget counts.
     pub unit: Unit,
-    /// For how long.
+    /// The period after which the count restarts.
     #[serde(default)]
     pub window: Window,
-    /// How much: millionths of a US dollar, tokens, or steps. 0 allows nothing.
+    /// The limit: millionths of a US dollar, tokens, or steps. 0 allows nothing.
     pub cap: u64,
-    /// Who may raise it for a run; empty: whoever may answer in the thread.
+    /// Who may raise the limit for a run. Empty: everyone who may answer in the thread.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub approvers: BTreeSet<Approver>,
 }
 
-/// Whose runs a budget is for.
+/// The set of runs that shares a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
-    /// One run.
+    /// Each run has its own.
     Run,
-    /// All runs of a thread.
+    /// All runs of a thread share it.
     Thread,
-    /// All runs that work for a user.
+    /// All runs that work for a user share it.
     User,
-    /// All runs of a workspace.
+    /// All runs of a workspace share it.
     Workspace,
 }
 
@@ -49,22 +49,22 @@ pub enum Unit {
     Usd,
     /// Tokens of prompts and replies.
     Tokens,
-    /// Steps.
+    /// Steps: model calls, with the tool calls that they request.
     Steps,
 }
 
-/// For how long a budget is.
+/// The period of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// For ever: what is used up stays used up. A user's credit is such a budget.
+    /// No period: the count never restarts. A user's credit is such a budget.
     #[default]
     Total,
-    /// For a day of UTC.
+    /// A calendar day in UTC.
     Day,
 }
 
-/// Who draws on budgets, and when.
+/// The identities from which the names of a run's budgets derive, and the current time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawing<'a> {
     pub workspace: &'a str,
@@ -75,12 +75,12 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl Budget {
-    /// What a user may spend altogether, in millionths of a US dollar.
+    /// The budget for a user's credit, in millionths of a US dollar.
     pub(crate) fn credit(cap: u64) -> Self {
         Self { per: Per::User, unit: Unit::Usd, window: Window::Total, cap, approvers: BTreeSet::new() }
     }
 
-    /// The budget's name in the store. Workspaces never share one.
+    /// Returns the budget's name in the store. Names of different workspaces never collide.
     pub(crate) fn name(&self, by: Drawing<'_>) -> String {
         let (per, whose) = match self.per {
             Per::Run => ("run", by.run.as_str()),
@@ -107,7 +107,7 @@ impl Unit {
     }
 }
 
-/// The day of a time, UTC, as `2026-11-21`. (Civil from days, H. Hinnant)
+/// Formats the UTC day of a time, such as `2026-11-21`. (Civil from days, H. Hinnant)
 fn day(at: Timestamp) -> String {
     let days = (at.0 / 86_400_000) as i64 + 719_468;
     let era = days.div_euclid(146_097);

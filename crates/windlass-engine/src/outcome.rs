@@ -1,6 +1,6 @@
-//! The outcome of a run: its status, its text, its figures and what it waits for. (LM-R3)
+//! The outcome of a run: status, text, figures and open interrupts. (LM-R3)
 //!
-//! It is a view of the journal and is stored nowhere. Programs that serve it choose its outward shape.
+//! It is computed from the journal and never stored. Host programs choose the form in which they serve it.
 
 use windlass_machine::{
     EffectId, InterruptId, InterruptKind, MicroUsd, Principal, RunId, Seq, Terms, ThreadId, Timestamp,
@@ -9,55 +9,55 @@ use windlass_machine::{
 use crate::error::EngineError;
 use crate::port::journal::{RunRow, ThreadRow};
 
-/// How a run stands, with real figures also on failure.
+/// The state of a run, with real figures also after a failure.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The run.
+    /// The run that this describes.
     pub run: RunId,
-    /// Its thread.
+    /// Thread of the run.
     pub thread: ThreadId,
-    /// How it stands.
+    /// Current or final status.
     pub status: Status,
-    /// The final text when done; what a person is to review when paused; else `None`.
+    /// The final text if the run is done, or the text to review if it is paused; otherwise `None`.
     pub text: Option<String>,
-    /// The text of its last reply, whatever the status.
+    /// The text of the run's last reply, whatever the status.
     pub output: Option<String>,
-    /// Whether the text is the engine's own words because the model gave none.
+    /// Whether the engine wrote the text, because the model gave none.
     pub is_fallback: bool,
-    /// The model in use.
+    /// Name of the model in use, `provider/model`.
     pub model: String,
-    /// What it has used.
+    /// What the run has used.
     pub figures: Figures,
-    /// Position of its first event in its thread's journal.
+    /// Position of the run's first event in the journal.
     pub from: Seq,
-    /// What it waits for.
+    /// The open interrupts of the run.
     pub interrupts: Vec<OpenInterrupt>,
-    /// Tools that it lacks: those that its calls wait for, because they are its own and no process that has them drives
-    /// it; and, once it has ended, those whose calls found them missing. (LM-B4)
+    /// Tools that the run is missing. While it is active: its own tools that its calls wait for, because only other
+    /// processes have them. After it ended: tools whose calls failed because they were unavailable. (LM-B4)
     pub missing_tools: Vec<String>,
-    /// What went wrong; empty unless failed or cancelled.
+    /// The errors; empty unless the run failed or was cancelled.
     pub errors: Vec<ErrorInfo>,
-    /// Whether a person or program has stopped it, or is stopping it.
+    /// Whether the run was cancelled, or is being cancelled.
     pub cancelled: bool,
-    /// When this was looked up.
+    /// When this outcome was computed.
     pub at: Timestamp,
 }
 
-/// How a run stands. (LM-R12)
+/// Status of a run. (LM-R12)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It waits behind another run.
+    /// Waits behind another run of the thread.
     Queued,
-    /// It is being carried out.
+    /// Active; steps or calls are in progress or scheduled.
     Running,
-    /// It waits for an outside reply.
+    /// Waits for an answer to an interrupt.
     Paused,
-    /// It ended with an answer.
+    /// Ended with an answer.
     Done,
-    /// It ended with an error.
+    /// Ended with an error.
     Failed,
-    /// It was stopped.
+    /// Ended because a person or program cancelled it.
     Cancelled,
 }
 
@@ -69,15 +69,15 @@ pub struct Figures {
     pub steps: u32,
     /// Tool calls that were dispatched.
     pub calls: u32,
-    /// Tokens.
+    /// Token counts, as reported by the provider.
     pub tokens: Tokens,
-    /// What it cost; `None` where a price is unknown.
+    /// Total cost; `None` if a price is unknown.
     pub cost: Option<MicroUsd>,
-    /// From start to end, or to now, in milliseconds.
+    /// Milliseconds from the start to the end, or to now.
     pub duration_ms: u64,
 }
 
-/// Tokens of a run; `None` is "not reported", not zero.
+/// Token counts of a run. `None` means "not reported", not zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Prompt tokens, cached ones included.
@@ -88,57 +88,57 @@ pub struct Tokens {
     pub cache_read_input: Option<u64>,
 }
 
-/// Something a run waits for.
+/// An interrupt that a run waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenInterrupt {
-    /// Its id: what an answer names.
+    /// Id that an answer must name.
     pub interrupt: InterruptId,
-    /// What is asked.
+    /// What the interrupt asks for.
     pub kind: InterruptKind,
-    /// The tool of the call that waits; absent where the run as a whole does.
+    /// Tool of the waiting call; `None` if the run as a whole waits.
     pub tool: Option<String>,
-    /// The tool server that the call goes to; absent for a tool of the engine, and for one that is not offered here.
+    /// Tool server of the waiting call; `None` for a tool of the engine, and for one that is not offered here.
     pub server: Option<String>,
-    /// The arguments that will be sent, whole.
+    /// The complete arguments that will be sent, as JSON.
     pub arguments: Option<String>,
-    /// What the call would do, where the tool can tell.
+    /// What the call would do, if the tool can describe it.
     pub preview: Option<String>,
-    /// What is known of a call that is in doubt.
+    /// The evidence about a call that is in doubt.
     pub evidence: Option<Evidence>,
-    /// Since when it waits.
+    /// When the interrupt was opened.
     pub since: Timestamp,
-    /// When silence is taken for an answer.
+    /// When the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
-    /// How many approvals are needed, out of whom, and what silence means.
+    /// How many approvals are needed, who may give them, and what happens on expiry.
     pub terms: Terms,
-    /// Who has approved so far.
+    /// Who has approved so far, if several approvals are needed.
     pub approved_by: Vec<Principal>,
 }
 
-/// The evidence about a call with an unknown outcome.
+/// Evidence about a call whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Why its outcome is unknown.
     pub reason: String,
-    /// The effect's stable id, which the tool was given.
+    /// Stable id of the effect, which the tool received.
     pub effect: EffectId,
-    /// When the call was begun; of several times, the last.
+    /// When the call was last dispatched.
     pub begun_at: Timestamp,
 }
 
-/// A thread that asks something.
+/// A thread with open interrupts.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The thread.
+    /// The thread's row in lists.
     pub thread: ThreadRow,
-    /// Its active run; `None` where that has ended meanwhile.
+    /// The thread's active run; `None` if it has ended meanwhile.
     pub run: Option<RunRow>,
-    /// What it asks; nothing where it was answered meanwhile. The error says why the thread's journal cannot be read.
+    /// The open interrupts; empty if they were answered meanwhile. The error says why the journal cannot be read.
     pub open: Result<Vec<OpenInterrupt>, EngineError>,
 }
 
 impl OpenInterrupt {
-    /// What a person is to look at.
+    /// Returns the text that a person should review.
     pub(crate) fn to_review(&self) -> Option<String> {
         match &self.kind {
             InterruptKind::Question(question) => Some(question.summary.clone()),
@@ -157,13 +157,13 @@ impl OpenInterrupt {
     }
 }
 
-/// What went wrong. (LM-X)
+/// An error of a run. (LM-X)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorInfo {
-    /// A stable code.
+    /// A stable code, such as `ERR_LOST`.
     pub code: String,
-    /// In plain words.
+    /// A description in plain language.
     pub message: String,
-    /// Whether the same run may succeed later.
+    /// Whether a retry of the same run may succeed later.
     pub retryable: bool,
 }

@@ -1,9 +1,8 @@
-//! Files put back as they were at a place of a thread, for those that its tools changed since.
+//! Restores files that a thread's tools have changed to their content at an earlier event.
 //!
-//! What to put back is read from the journal; a file that holds anything but what the thread's tools have left there is
-//! somebody else's, and stays unless it is said to be overwritten. What commands and servers changed is not known: the
-//! calls that may have done so are told. Done twice, the second time changes nothing. Meanwhile no run begins in the
-//! thread, in whichever process.
+//! The content comes from the journal. A file that another program has changed since is kept unless the caller asks
+//! to overwrite it. Changes by commands and servers are unknown, so calls that may have made some are reported. A
+//! second restore changes nothing. While a restore runs, no process can start a run in the thread.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -30,98 +29,99 @@ pub use report::{ForkFiles, ForkFolder, ForkedThread, UnrestoredFile, Unrestored
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// Files that are put back at once: a change of a whole code base, and still some megabytes of what is known of them.
+/// Files restored at once: enough for a refactoring of a whole code base, at some megabytes of memory for their
+/// records.
 const MAX_FILES: usize = 20_000;
 
-/// How long a driver that has just come to its end may take to let go of the thread.
+/// How long the restore waits for a driver that has just finished to release the thread.
 const LET_GO_WITHIN_MS: u64 = 3_000;
 
-/// How often that is looked at.
+/// Interval of the checks whether the thread was released.
 const LOOK_EVERY_MS: u64 = 10;
 
-/// Calls that are told of by name; more than a person reads.
+/// Maximum number of calls that are reported individually.
 const MAX_CALLS: usize = 200;
 
-/// What becomes of the files.
+/// What a restore does with files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreMode {
-    /// Nothing: it is only told what would be done.
+    /// Changes nothing and reports what a restore would do.
     Preview,
-    /// They are put back, but for those that somebody else has changed since.
+    /// Restores files, except those that another program has changed since.
     Spare,
-    /// They are put back whatever is there now.
+    /// Restores files, including those that another program has changed since.
     Overwrite,
 }
 
-/// What became of the files that a thread's tools have changed.
+/// Report of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Each file, by its path.
+    /// One entry for each file that the thread's tools changed, ordered by path.
     pub files: Vec<RestoredFile>,
-    /// Calls since then that may have changed files of which nothing is known, the first 200.
+    /// Calls since then that may have changed files without a record; at most 200.
     pub unseen: Vec<UnseenCall>,
-    /// How many such calls there are.
+    /// Total number of such calls.
     pub unseen_total: usize,
 }
 
-/// A file, and what became of it.
+/// A file and what the restore did with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RestoredFile {
-    /// Relative to the working folder.
+    /// Path relative to the working folder.
     pub path: String,
-    /// What was done, or would be.
+    /// What was done, or what a preview says would be done.
     pub fate: FileFate,
-    /// Why it was left, in words.
+    /// Why the file was kept, in plain language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// What becomes of a file.
+/// What a restore does with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileFate {
-    /// Its old bytes are put back.
+    /// The old content is restored.
     Restored,
-    /// It was not there, and is deleted.
+    /// The file did not exist then, so it is deleted.
     Removed,
-    /// It is as it was.
+    /// The file already has the old content.
     Unchanged,
-    /// Somebody else has changed it, so it stays.
+    /// Another program has changed the file, so it is kept.
     ChangedSince,
-    /// What it was is not kept, so it stays.
+    /// The old content is not stored, so the file is kept.
     NotKept,
-    /// It cannot be put back.
+    /// Restoring the file failed.
     Failed,
 }
 
-/// A call that may have changed files of which nothing is known.
+/// A call that may have changed files without a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnseenCall {
-    /// Its run.
+    /// The run that made the call.
     pub run: RunId,
-    /// Which of that.
+    /// The call within the run.
     #[serde(flatten)]
     pub call: CallKey,
-    /// Its tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Where it was started.
+    /// Position of the event that started the call.
     pub seq: Seq,
 }
 
-/// One file since the place that is gone back to.
+/// A file that the thread's tools changed after the target event.
 struct Changed {
-    /// What it was there.
+    /// The file's image at the target event.
     target: FileImage,
-    /// What the thread knows to have been there since: its tools' doing.
+    /// Digests of all images that the journal records for the file since then.
     known: HashSet<Option<Digest>>,
     sizes: HashSet<u64>,
-    /// Whether somebody else changed it between two of these.
+    /// Whether another program changed the file between two recorded changes.
     by_others: bool,
-    /// Where its first change is recorded.
+    /// Position of the first recorded change.
     first: Seq,
 }
 
-/// All that was done since a place.
+/// Everything recorded after the target event.
 #[derive(Default)]
 struct Since {
     files: BTreeMap<String, Changed>,
@@ -133,18 +133,18 @@ struct Since {
 }
 
 impl Engine {
-    /// The thread, where no run is active in it.
+    /// Returns the thread's row, or an error if a run is active in it.
     async fn idle(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
         self.resting(thread, is_idle).await
     }
 
-    /// The thread, where its status is one of those that are meant.
+    /// Returns the thread's row, or an error if `rests` does not accept its status.
     async fn resting(&self, thread: &ThreadId, rests: Rests) -> Result<ThreadRow, EngineError> {
         let row = self.thread(thread).row().await?;
         if rests(row.view.status) { Ok(row) } else { Err(active(thread)) }
     }
 
-    /// Keeps runs from beginning, and from continuing, in a thread with one of these statuses.
+    /// Prevents runs from starting or continuing while the thread has one of these statuses.
     async fn set_aside(&self, thread: &ThreadId, rests: Rests) -> Result<SetAside, EngineError> {
         let clock = &self.services.store.clock;
         let from_ms = clock.monotonic_ms();
@@ -173,7 +173,8 @@ impl Engine {
                 return Err(Reject::Invalid { what }.into());
             }
         }
-        // The place may lie inside a step: what its calls are called, and which of them were at work, stands before it.
+        // The target may lie inside a step. The tool names and started calls of such a step were recorded before the
+        // target.
         let (mut open, mut before) = (since.steps_begun_before(), Seq(at.0.saturating_add(1)));
         while !open.is_empty() {
             let page = self.services.store.journal.read_back(thread, before, PAGE).await?;
@@ -186,7 +187,7 @@ impl Engine {
         Ok(since)
     }
 
-    /// The calls that may have changed what no recorder saw.
+    /// Lists the calls whose changes no recorder has seen.
     fn unseen(&self, since: &Since) -> Restored {
         let registry = &self.services.catalog.now().registry;
         let records = |name: &str| {
@@ -245,11 +246,12 @@ impl Engine {
 }
 
 impl FilesHandle<'_> {
-    /// Puts the files that tools of a thread changed after `at` back as they were there. Refused while a run is active in
-    /// the thread; none begins until it is done. A file that cannot be put back is reported, and the next one is tried.
+    /// Restores files that the thread's tools changed after `at` to their content at `at`. Fails while a run is
+    /// active in the thread, and prevents runs from starting until it is done. A file that cannot be restored is
+    /// reported, and the restore continues with the next one.
     pub async fn restore(self, at: Seq, mode: RestoreMode) -> Result<Restored, EngineError> {
         let Self { engine, id: thread } = self;
-        // A preview delays no run.
+        // A preview does not delay runs.
         let _aside = match mode {
             RestoreMode::Preview => None,
             RestoreMode::Spare | RestoreMode::Overwrite => Some(engine.set_aside(thread, is_idle).await?),
@@ -299,14 +301,14 @@ impl Since {
         }
     }
 
-    /// Steps of which something is told, and not how they began.
+    /// Steps with recorded events whose beginning lies before the target.
     fn steps_begun_before(&self) -> HashSet<(RunId, u32)> {
         let calls = self.started.values().chain(&self.ended);
         let steps = calls.map(|(run, call)| (run.clone(), call.step));
         steps.filter(|step| !self.names.contains_key(step)).collect()
     }
 
-    /// Takes an event before the place, the newest first, where it is of a step that is still open.
+    /// Processes an event before the target, newest first. Only events of steps that are still open count.
     fn take_before(&mut self, seq: Seq, event: &Event, open: &mut HashSet<(RunId, u32)>) {
         let Some(run) = &event.run else { return };
         let is_open = |step: u32| open.contains(&(run.clone(), step));
@@ -316,7 +318,7 @@ impl Since {
                 self.take(seq, event);
             }
             Fact::CallJudged { call, class, .. } if is_open(call.step) => {
-                // It may have been judged again since.
+                // A later verdict, which was processed first, takes precedence.
                 self.classes.entry((run.clone(), *call)).or_insert(*class);
             }
             Fact::ToolStarted { call, .. } if is_open(call.step) => {
@@ -344,7 +346,7 @@ impl Since {
         });
         for image in [&change.before, &change.after] {
             changed.sizes.extend(size_of(image));
-            // Of a file that is too large to be read nobody can say more.
+            // A file that is too large to read has no digest to compare with.
             if !matches!(image, FileImage::TooLarge { .. }) {
                 let is_new = changed.known.insert(image.digest());
                 changed.by_others |= is_new && std::ptr::eq(image, &change.before);
@@ -353,7 +355,7 @@ impl Since {
     }
 }
 
-/// Whether files may be worked with while a thread has a status.
+/// Whether a restore may work on files while a thread has a status.
 type Rests = fn(ThreadStatus) -> bool;
 
 fn is_idle(status: ThreadStatus) -> bool {
@@ -364,7 +366,7 @@ fn active(thread: &ThreadId) -> EngineError {
     EngineError::Active { thread: thread.clone() }
 }
 
-/// What a first look tells of a file.
+/// Returns the digests that the first recorded image of a file contributes.
 fn known_of(image: &FileImage) -> HashSet<Option<Digest>> {
     match image {
         FileImage::TooLarge { .. } => HashSet::new(),
@@ -384,7 +386,7 @@ fn size_of(image: &FileImage) -> Option<u64> {
 
 type Done = Result<(FileFate, Option<String>), String>;
 
-/// Compares a file with what the thread left, and puts it back. Blocks.
+/// Compares a file with the recorded images and restores it. Blocks.
 fn put_back(
     folder: &WorkingFolder,
     path: &str,

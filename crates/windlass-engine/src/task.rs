@@ -1,6 +1,6 @@
-//! What an agent is to do, as a host program says it: the agent, the message, and what the run has of its own.
+//! A task for an agent as the host program defines it: agent, message, and options of the run.
 //!
-//! Nothing here starts anything.
+//! This module holds data only; [`Engine::start`](crate::Engine::start) starts the run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,74 +12,75 @@ use windlass_machine::{
 
 use crate::port::tool::Tool;
 
-/// An agent as a host program defines it.
+/// An agent definition from the host program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentConfig {
-    /// The name people know it by.
+    /// Display name, also used in lists and usage sums.
     pub name: String,
     /// The model, `provider/model`, then the fallbacks tried in order.
     pub models: Vec<ModelName>,
-    /// Instructions, stable parts first.
+    /// System instructions; stable parts first, so that prompt caches hit.
     pub instructions: Vec<String>,
-    /// How the model is asked.
+    /// Model settings, such as temperature and output schema.
     pub settings: ModelSettings,
-    /// What a run may use at most.
+    /// Limits of each run.
     pub limits: Limits,
-    /// The mode of its runs, where nobody has chosen one for the run or for one before it in the thread.
+    /// The mode of a run, unless the task chooses one or an earlier run of the thread had one.
     pub mode: Option<Mode>,
 }
 
-/// What an agent is to do.
+/// A message for an agent, with the options of the run that processes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Who does it.
+    /// The agent definition, pinned when the run starts.
     pub agent: AgentConfig,
-    /// The message.
+    /// The user's message.
     pub message: Message,
-    /// The thread; `None` makes one.
+    /// The thread to run in; `None` creates one.
     pub thread: Option<ThreadId>,
-    /// The sender's id of the message, by which a repeated send to the same thread is recognised for 24 h: it returns
-    /// what the first led to. `None` draws one.
+    /// The sender's id of the message. A repeated send to the same thread within 24 h returns the result of the first
+    /// one. `None` draws a new id.
     pub id: Option<InputId>,
-    /// Who asks.
+    /// The user that the run works for.
     pub by: Principal,
-    /// The tenant.
+    /// The tenant that the thread belongs to.
     pub workspace: String,
-    /// What is recorded as the folder of a new thread's tools, and told to whoever finds it
-    /// ([`Builder::folders`](crate::Builder::folders)). An engine with one folder for all threads records that one.
+    /// The folder recorded for a new thread and passed to the function of
+    /// [`Builder::folders`](crate::Builder::folders). An engine with one folder for all threads records that one
+    /// instead.
     pub folder: Option<String>,
-    /// How the run behaves.
+    /// Options of the run, such as its mode and its time zone.
     pub options: RunOptions,
-    /// What happens while another run is active in the thread.
+    /// What happens if another run is active in the thread.
     pub when_busy: WhenBusy,
-    /// Data of the host program, recorded in the append that takes the message.
+    /// Data of the host program, recorded in the same append as the message.
     pub note: Option<Note>,
-    /// Which tools the run has. Those that the engine does not have stay in this process until the run ends, with the
-    /// secrets in them; another process that resumes the run calls [`Builder::tools_of`](crate::Builder::tools_of) for
-    /// them. (LM-I7)
+    /// Which tools the run has. Tools that the engine does not have stay in this process until the run ends, because
+    /// they may hold secrets. Another process that resumes the run gets them from
+    /// [`Builder::tools_of`](crate::Builder::tools_of). (LM-I7)
     pub tools: RunTools,
 }
 
-/// The tools of a run.
+/// The tools of a run, relative to the engine's.
 #[derive(Clone, Default)]
 pub enum RunTools {
-    /// The engine's.
+    /// The engine's tools.
     #[default]
     Usual,
-    /// The engine's without those that have these names, and further tools. A further tool replaces the engine's of the
+    /// The engine's tools except the named ones, plus further tools. A further tool replaces the engine's tool of the
     /// same name.
     Replacing {
-        /// Names of tools of the engine that the run does not have.
+        /// Names of engine tools that the run does not have.
         names: Vec<ToolName>,
-        /// The further tools.
+        /// The tools to add.
         tools: Vec<Arc<dyn Tool>>,
     },
-    /// None: the model can only reply.
+    /// No tools: the model can only reply.
     Nothing,
 }
 
 impl RunTools {
-    /// The engine's tools and further ones, which replace the engine's of the same names.
+    /// The engine's tools plus these, which replace engine tools of the same names.
     pub fn beside(tools: Vec<Arc<dyn Tool>>) -> Self {
         Self::Replacing { names: Vec::new(), tools }
     }
@@ -117,7 +118,7 @@ impl PartialEq for RunTools {
 }
 
 impl Task {
-    /// A task in words.
+    /// Creates a task in a new thread from a text message.
     pub fn new(agent: AgentConfig, text: impl Into<String>) -> Self {
         Self {
             agent,

@@ -1,7 +1,7 @@
-//! Trial calls: one call of a tool outside of any conversation, for people who set tools up.
+//! Trial calls: single tool calls outside of conversations, for people who set up tools.
 //!
-//! It passes the same gate as a model's calls, and is judged as a run of its caller would be. Nothing of it is recorded
-//! here: a program that lets people make such calls over a network keeps a record of them.
+//! The gate judges them as it would judge a call in a run of the caller. They are not recorded here: a program that
+//! offers them over a network has to audit them.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use windlass_machine::{Party, Rule, ToolName, Verdict};
 use crate::port::tool::OutputPart;
 use crate::tool::WorkingFolder;
 
-/// A trial call.
+/// A request for a trial call.
 #[derive(Clone)]
 pub struct Trial {
-    /// The tool.
+    /// Name of the tool to call.
     pub tool: ToolName,
-    /// Its arguments.
+    /// Arguments, validated against the tool's schema.
     pub arguments: Value,
-    /// Who makes it, and approves it where they say so.
+    /// The caller, who may also approve the call.
     pub by: Party,
-    /// The folder that it works in.
+    /// The working folder for the call.
     pub folder: Option<Arc<WorkingFolder>>,
-    /// Whether its caller lets it run where the gate asks.
+    /// Whether the caller approves the call if the gate asks.
     pub consent: Consent,
-    /// How long it may take, in milliseconds, without a sign of progress.
+    /// Milliseconds without progress after which the call is stopped.
     pub timeout_ms: u64,
-    /// How long it may take in all, in milliseconds, whatever progress it shows; `None`: as long as it shows some.
+    /// Milliseconds after which the call is stopped despite progress; `None`: no limit while it reports progress.
     pub at_most_ms: Option<u64>,
     /// Stops the call when it is cancelled.
     pub stop: CancellationToken,
@@ -35,84 +35,86 @@ pub struct Trial {
     pub counts_as_approver: bool,
 }
 
-/// Whether a caller lets their own call run where the gate asks.
+/// Whether the caller approves their own call if the gate asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Consent {
-    /// They want to see first what would be done.
+    /// Not approved: the caller wants to see the preview first.
     #[default]
     NotYet,
-    /// It may run, as far as their word is enough.
+    /// Approved, as far as the caller's own approval suffices.
     Given,
-    /// The same, as long as it would still do what they were shown, which is this: else they are asked again.
+    /// Approved for this preview only. If the preview has changed, the caller has to approve again.
     AsShown(String),
 }
 
-/// What became of a trial call.
+/// Result of a trial call request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tried {
-    /// There is no such tool, or it is switched off.
+    /// The tool does not exist or is switched off.
     Unknown,
-    /// The arguments do not fit its schema, or it needs a conversation.
+    /// The arguments do not match the schema, or the call needs a conversation.
     Unfit {
-        /// Why.
+        /// Which requirement is not met.
         reason: String,
     },
-    /// The gate does not let it through.
+    /// The gate denied the call.
     Denied {
-        /// What decided.
+        /// The rule or default that decided.
         by: String,
-        /// The hook's reason, where it decided.
+        /// The hook's reason, if the hook decided.
         reason: Option<String>,
     },
-    /// The gate asks first.
+    /// The gate requires approval first.
     Asks {
-        /// What decided.
+        /// The rule or default that decided.
         by: String,
-        /// Whether the caller's word is enough.
+        /// Whether the caller's own approval suffices.
         yours: bool,
-        /// What the call would do, where the tool can tell.
+        /// What the call would do, if the tool can describe it.
         preview: Option<String>,
     },
-    /// It ran.
+    /// The call was dispatched.
     Ran(TrialResult),
 }
 
-/// What a trial call answered.
+/// The answer of a trial call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TrialResult {
-    /// What let it through, in the gate's words.
+    /// The rule or default that allowed the call, as the gate names it.
     pub by: String,
-    /// The parts of its answer; texts are cut as a model's are.
+    /// Parts of the answer; texts are truncated as for a model.
     pub parts: Vec<OutputPart>,
-    /// Whether it went wrong.
+    /// Whether the tool reported an error.
     pub error: bool,
-    /// Whether it waited for people or for a time, which takes a conversation: it was given up, and the far side told so.
+    /// Whether the call asked people or deferred itself, which needs a conversation. It was abandoned and the tool
+    /// notified.
     pub given_up: bool,
-    /// From dispatch to the end, in milliseconds.
+    /// Milliseconds from dispatch to the end.
     pub duration_ms: u64,
 }
 
-/// A call that nobody makes, of which it is asked what the gate would say.
+/// A hypothetical call: evaluates the policy without running the tool.
 #[derive(Clone, Debug)]
 pub struct Supposed {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// Its arguments; `None`: as far as they do not matter.
+    /// Arguments; `None` if they are unknown: the tool is judged by its general traits, and conditions on arguments
+    /// are undecided.
     pub arguments: Option<Value>,
-    /// Whose call it would be.
+    /// The caller that the call would be made for.
     pub by: Party,
-    /// Rules in place of those that count.
+    /// Rules to evaluate instead of the active ones.
     pub rules: Option<Vec<Rule>>,
 }
 
-/// What the gate says of a call.
+/// The gate's verdict on a hypothetical call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether it may run.
+    /// Allow, ask or deny.
     pub verdict: Verdict,
-    /// What decided.
+    /// The rule or default that decided.
     pub by: String,
-    /// Whether its caller's own word is enough, where it asks.
+    /// Whether the caller's own approval suffices, if the verdict is ask.
     pub yours: bool,
 }

@@ -1,6 +1,6 @@
-//! Bounded caches of blobs and tool catalogues.
+//! Bounded in-memory caches of blobs and tool catalogues.
 //!
-//! The caller reads the store on a miss.
+//! On a miss, the caller reads the store.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use windlass_machine::{Digest, ToolSpec};
 
-/// Bytes of recently used blobs that are kept in memory.
+/// Maximum size of all cached blobs, in bytes.
 const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// Recently used blobs, so that a step does not read again what the step before wrote.
+/// Recently used blobs, so that a step does not read again what the previous step wrote.
 #[derive(Default)]
 pub(crate) struct BlobCache(Mutex<Cached>);
 
@@ -49,10 +49,10 @@ impl BlobCache {
     }
 }
 
-/// Catalogues of tools that are kept read: those of the runs that are driven are few, and each is some 100 KiB.
+/// Maximum number of cached catalogues. Few are in use by driven runs, and each takes some 100 KiB.
 const CATALOGUES_MAX: usize = 64;
 
-/// Catalogues of tools, those used last.
+/// The most recently used tool catalogues.
 #[derive(Default)]
 pub(crate) struct Catalogues(Mutex<VecDeque<(Digest, Arc<[ToolSpec]>)>>);
 

@@ -1,6 +1,6 @@
-//! Contents of events: long ones are stored as blobs, and read back for a model, a tool or a person.
+//! Contents of events: stores long ones as blobs, and reads them back for models, tools and people.
 //!
-//! Blobs are only moved here; the store keeps them and the machine names them.
+//! This module only transfers blobs: the store keeps them, and the machine references them.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::journal::StoreError;
 use crate::port::tool::{OutputPart, ToolOutput};
 
-/// Estimated tokens of a picture: what the large providers charge for one of a million pixels.
+/// Estimated tokens of an image: what the large providers charge for one megapixel.
 pub(crate) const IMAGE_TOKENS: u64 = 1_600;
 
-/// The blobs of a store, with a cache of those used last.
+/// The store's blobs, with a cache of recently used ones.
 pub(crate) struct Contents {
     blobs: Arc<dyn Blobs>,
     cache: BlobCache,
@@ -30,17 +30,16 @@ impl Contents {
         Self { blobs, cache: BlobCache::default() }
     }
 
-    /// Stores a blob.
     pub(crate) async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
         self.blobs.put(blob, bytes).await
     }
 
-    /// Deletes blobs that no event names.
+    /// Deletes blobs that no event references.
     pub(super) async fn collect(&self) -> Result<(), StoreError> {
         self.blobs.collect().await
     }
 
-    /// Reads a blob; a missing one is an error that names it.
+    /// Reads a blob. A missing blob is an error that names it.
     pub(crate) async fn blob(&self, digest: &Digest) -> Result<Bytes, StoreError> {
         if let Some(bytes) = self.cache.get(digest) {
             return Ok(bytes);
@@ -51,7 +50,7 @@ impl Contents {
         Ok(bytes)
     }
 
-    /// The whole text of a content.
+    /// Returns the whole text of a content.
     pub(crate) async fn text_of(&self, content: &Content) -> Result<String, StoreError> {
         match content {
             Content::Inline(text) => Ok(text.clone()),
@@ -63,19 +62,19 @@ impl Contents {
         }
     }
 
-    /// The arguments of a call that was checked before.
+    /// Returns the arguments of a call that were validated before.
     pub(super) async fn arguments(&self, content: &Content) -> Option<Arc<Value>> {
         let text = self.text_of(content).await.ok()?;
         repair_arguments(&text).ok().map(|(value, _)| Arc::new(value))
     }
 }
 
-/// New blobs on their way into an append.
+/// New blobs for an append.
 #[derive(Default)]
 pub(crate) struct NewBlobs(pub Vec<(BlobRef, Bytes)>);
 
 impl NewBlobs {
-    /// Keeps bytes as a blob; large ones are stored at once, the others travel in the append that names them.
+    /// Adds bytes as a blob. Large ones are stored at once; the others travel in the append that references them.
     pub(crate) async fn keep(
         &mut self,
         contents: &Contents,
@@ -94,7 +93,7 @@ impl NewBlobs {
         Ok(blob)
     }
 
-    /// A text as it is recorded: itself, or a blob where it is long.
+    /// Converts a text for an event: inline, or as a blob if it is long.
     pub(crate) async fn text(&mut self, contents: &Contents, text: String) -> Result<Content, StoreError> {
         if text.len() <= INLINE_MAX_BYTES {
             return Ok(Content::Inline(text));
@@ -103,7 +102,7 @@ impl NewBlobs {
         Ok(Content::Blob(self.keep(contents, "text/plain", tokens, Bytes::from(text)).await?))
     }
 
-    /// The same of a text that may be missing.
+    /// Like [`text`](Self::text), for an optional text.
     pub(crate) async fn text_if(
         &mut self,
         contents: &Contents,
@@ -115,7 +114,7 @@ impl NewBlobs {
         }
     }
 
-    /// A content as it is recorded.
+    /// Converts a content for an event.
     pub(crate) async fn content(
         &mut self,
         contents: &Contents,
@@ -127,7 +126,7 @@ impl NewBlobs {
         }
     }
 
-    /// Blocks as they are recorded.
+    /// Converts blocks for an event.
     pub(crate) async fn blocks(
         &mut self,
         contents: &Contents,
@@ -154,7 +153,8 @@ impl NewBlobs {
         Ok(kept)
     }
 
-    /// A tool's answer as it is recorded: its parts, and its texts together, shortened to what a model is shown.
+    /// Converts a tool's output for an event. Its parts and the total size of its texts are limited to what a model
+    /// is shown.
     pub(crate) async fn output(
         &mut self,
         contents: &Contents,
@@ -181,7 +181,7 @@ impl NewBlobs {
     }
 }
 
-/// Leaves out the last parts of a result that has too many; a text in their place tells of it.
+/// Drops the last parts of a result that has too many. A text in their place says so.
 fn leave_out(parts: &mut Vec<OutputPart>) {
     let total = parts.len();
     if total > RESULT_MAX_PARTS {
@@ -191,7 +191,7 @@ fn leave_out(parts: &mut Vec<OutputPart>) {
     }
 }
 
-/// Shortens the texts of a result to one budget; those that are left out whole leave.
+/// Truncates the texts of a result to one shared budget; texts beyond it are removed.
 fn shorten(parts: &mut Vec<OutputPart>) {
     let texts = parts.iter_mut().filter_map(|part| match part {
         OutputPart::Text(text) => Some(std::mem::take(text)),

@@ -1,39 +1,39 @@
-//! The names of OpenTelemetry's conventions for generative AI, in one place: they are in development and change.
+//! Names from OpenTelemetry's conventions for generative AI. The conventions are in development and may change.
 //!
-//! Names of our own are where they are used.
+//! Windlass's own field names are defined where they are used.
 
-/// The conventions that these names are of: those in development in the repository `semantic-conventions-genai`, which
-/// the core conventions of this version point to.
+/// Version of the core conventions whose generative AI part these names follow; it is developed in the repository
+/// `semantic-conventions-genai`.
 pub const CONVENTIONS: &str = "1.44.0";
 
-/// What is done: one of the operations below.
+/// The operation: one of the constants below.
 pub const OPERATION: &str = "gen_ai.operation.name";
-/// The agent's name.
+/// Name of the agent.
 pub const AGENT: &str = "gen_ai.agent.name";
-/// The conversation: a thread.
+/// Id of the thread.
 pub const CONVERSATION: &str = "gen_ai.conversation.id";
-/// Who serves the model.
+/// The provider that serves the model.
 pub const PROVIDER: &str = "gen_ai.provider.name";
-/// The model that is asked.
+/// The requested model.
 pub const MODEL: &str = "gen_ai.request.model";
-/// Why a reply ended.
+/// Why the model stopped.
 pub const FINISH: &str = "gen_ai.response.finish_reasons";
-/// The tool's name.
+/// Name of the tool.
 pub const TOOL: &str = "gen_ai.tool.name";
-/// The provider's id of a call.
+/// The provider's id of the call.
 pub const CALL: &str = "gen_ai.tool.call.id";
-/// Tokens of the prompt.
+/// Prompt tokens.
 pub const INPUT: &str = "gen_ai.usage.input_tokens";
-/// Tokens of the reply.
+/// Generated tokens.
 pub const OUTPUT: &str = "gen_ai.usage.output_tokens";
-/// Tokens of the prompt that came from a cache.
+/// Prompt tokens read from a cache.
 pub const CACHED: &str = "gen_ai.usage.cache_read.input_tokens";
-/// What kind of failure it was; a name of the core conventions.
+/// The kind of failure; a name from the core conventions.
 pub const ERROR: &str = "error.type";
 
-/// A run.
+/// Operation of a run.
 pub const INVOKE_AGENT: &str = "invoke_agent";
-/// A model call.
+/// Operation of a model call.
 pub const CHAT: &str = "chat";
-/// A tool call.
+/// Operation of a tool call.
 pub const EXECUTE_TOOL: &str = "execute_tool";

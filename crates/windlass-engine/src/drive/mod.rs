@@ -1,7 +1,7 @@
-//! The driver: one loop per active thread, the only place where things happen.
+//! The driver: one loop per active thread. Only the driver causes effects.
 //!
-//! It decides nothing (the machine does) and knows no database, provider or tool (the ports do). It
-//! appends, then acts.
+//! The machine decides, and ports hide databases, providers and tools. The driver appends a batch before it acts on
+//! it.
 
 mod cache;
 pub(crate) mod catalog;
@@ -31,12 +31,12 @@ pub(crate) use thread::claim::SetAside;
 pub(crate) use thread::fork::PreparedFork;
 pub(crate) use thread::mail::Letter;
 
-/// Whether this process can call a model with the access that a run has recorded.
+/// Whether this process can use the model access that a run recorded.
 pub(crate) type Reaches = dyn Fn(&ModelAccess) -> bool + Send + Sync;
 
-/// Returns how much a user of a workspace may spend altogether, in millionths of a dollar.
+/// Returns a user's total credit in a workspace, in millionths of a dollar; `None` is unlimited.
 pub(crate) type CreditOf = dyn Fn(&str, &Principal) -> Option<u64> + Send + Sync;
 
-/// Returns the roles of a principal as they are now.
+/// Returns the current roles of a principal.
 pub(crate) type RolesOf =
     dyn Fn(Principal) -> BoxFuture<'static, Result<Vec<String>, StoreError>> + Send + Sync;

@@ -1,6 +1,6 @@
-//! The services of an engine, wired together: what its handles call.
+//! The services of an engine and their wiring.
 //!
-//! Each service is built from the ports and services that it uses, and from nothing else.
+//! Each service gets only the ports and services that it uses.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::port::observe::Observer;
 use crate::port::offload::Summarizer;
 use crate::port::records::Records;
 
-/// What an engine is made of: its ports, and the program's options.
+/// The engine's ports and the host program's options.
 pub(crate) struct Parts {
     // tidy: fields on their way to the services
     pub journal: Arc<dyn Journal>,
@@ -51,7 +51,7 @@ pub(crate) struct Parts {
     pub models: Arc<dyn Models>,
     pub tools: Tools,
     pub own_tools: OwnTools,
-    /// Tools that keep commands at work beside their calls.
+    /// Tools that run background commands.
     pub background: Vec<Arc<dyn Background>>,
     pub folders: FolderSource,
     pub policy: Policy,
@@ -60,19 +60,19 @@ pub(crate) struct Parts {
     pub observer: Option<Arc<dyn Observer>>,
     pub roles: Roles,
     pub credit_of: Option<Arc<CreditOf>>,
-    /// Whether long results are summed up, where a run does not say.
+    /// The default for offloading long results, if a run sets none.
     pub offload: Option<Offload>,
-    /// How the program sums them up.
+    /// The host program's summarizer for offloaded results.
     pub summarizer: Option<Arc<Summarizer>>,
     /// See [`Builder::reaches`](crate::Builder::reaches).
     pub reaches: Option<Arc<Reaches>>,
-    /// Whether threads that no process drives are driven here.
+    /// Whether this engine drives threads that no process drives.
     pub attends: bool,
     /// See [`Builder::driven_max`](crate::Builder::driven_max).
     pub driven_max: usize,
 }
 
-/// What an engine's handles use.
+/// The services that an engine's handles call.
 pub(crate) struct Services {
     pub store: Arc<ThreadStore>,
     pub records: Arc<dyn Records>,
@@ -89,7 +89,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Wires the services together, and starts the sweep.
+    /// Wires the services together and starts the sweep.
     pub(crate) fn start(parts: Parts) -> Arc<Self> {
         let Parts { journal, blobs, records, bus, clock, models, hook, .. } = parts;
         let contents = Arc::new(Contents::new(blobs));

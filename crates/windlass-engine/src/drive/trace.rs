@@ -1,9 +1,8 @@
-//! What a log is told of a run: a span for the run, one for each model call and one for each tool call, with their
-//! places, times and ends.
+//! Tracing of runs: a span for each run, model call and tool call, with its place, times and outcome.
 //!
-//! Fields are named as OpenTelemetry's conventions for generative AI have them (`genai.rs`), where those have a name;
-//! the other words are the journal's. Texts, arguments and results appear at TRACE alone, and keys never come this
-//! far. Where nobody listens, nothing is computed.
+//! Fields have the names of OpenTelemetry's conventions for generative AI (`genai.rs`) if those define one; other
+//! names are the journal's. Texts, arguments and results appear at TRACE only, and keys never reach this module.
+//! Without a subscriber, nothing is computed.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +16,7 @@ use windlass_machine::{
 use super::genai;
 use crate::port::clock::Clock;
 
-/// A run, for as long as this process drives it.
+/// Creates the span of a run, which lasts as long as this process drives the run.
 pub(super) fn run_span(thread: &ThreadId, run: &RunId, agent: &Agent) -> Span {
     tracing::info_span!(
         genai::INVOKE_AGENT,
@@ -36,7 +35,7 @@ pub(super) fn run_span(thread: &ThreadId, run: &RunId, agent: &Agent) -> Span {
     )
 }
 
-/// A command that is carried out for a run. Steps, tries and calls are counted from 1.
+/// Creates the span of a command. Steps, attempts and calls are counted from 1.
 pub(super) fn command_span(parent: &Span, run: &Run, command: &Command) -> Span {
     match command {
         Command::CallModel { attempt, model } => tracing::info_span!(
@@ -96,7 +95,7 @@ fn line_of(run: &Run) -> Option<&Line> {
     }
 }
 
-/// Says in the span at hand how a model call or a tool call ended; `started` is when, by the clock that never jumps.
+/// Records in the current span how a model or tool call ended. `started` is a time of the monotonic clock.
 pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
     let span = Span::current();
     if span.is_disabled() {
@@ -129,8 +128,9 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
     tracing::info!("ended");
 }
 
-/// Tells of what was recorded, as far as no call's own span does. `span` is that of the active run, and follows it.
-/// A run follows from whatever asked for it, which ends before the run does. `agent` is that of the thread's newest run.
+/// Logs recorded events that no call's own span covers, and replaces `span` when the active run changes. A run's span
+/// follows from the span that requested the run, because that one ends before the run does. `agent` is the agent of the
+/// thread's newest run.
 pub(super) fn recorded(
     span: &mut Span,
     asked: &Span,
@@ -215,7 +215,7 @@ fn tell(span: &Span, event: &Event) {
     }
 }
 
-/// What people were asked and said.
+/// Logs questions to people, and their answers.
 fn tell_of_people(span: &Span, fact: &Fact) {
     match fact {
         Fact::InterruptOpened { interrupt, call, .. } => tracing::info!(
@@ -241,7 +241,7 @@ fn tell_of_people(span: &Span, fact: &Fact) {
     }
 }
 
-/// What became of a call.
+/// Logs what happened to a call.
 fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
     let (step, call) = (at.step, at.index + 1);
     match &event.fact {
@@ -255,7 +255,7 @@ fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
             tracing::info!(parent: span, step, call, retry_in_ms, "outcome not found yet");
         }
         Fact::ToolUndispatched { .. } => tracing::info!(parent: span, step, call, "start taken back"),
-        // A call that returned has said so itself.
+        // A call that returned has logged its outcome in its own span.
         Fact::ToolFinished { outcome: Outcome::Returned, .. } => {}
         Fact::ToolFinished { outcome, .. } => {
             tracing::info!(parent: span, step, call, outcome = word(outcome), "call closed");
@@ -288,7 +288,7 @@ fn note(span: &Span, name: &str, figure: Option<u64>) {
     }
 }
 
-/// A value as the journal writes it.
+/// Formats a value as the journal encodes it.
 fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,

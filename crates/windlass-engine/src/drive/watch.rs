@@ -1,7 +1,7 @@
-//! Watching a thread: its events in order, and between them the live fragments, without a gap or a repeat.
+//! Watching a thread: its events in order, with live fragments between them, without gaps or duplicates.
 //!
-//! The journal is the truth; the bus only says sooner what it will say. A watcher that missed
-//! something reads the journal and goes on.
+//! The journal is authoritative; the bus only delivers its content earlier. A watcher that missed signals reads the
+//! journal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,61 +16,61 @@ use crate::port::clock::Clock;
 use crate::port::journal::{Journal, Recorded, StoreError, ThreadStatus};
 use crate::port::model::Delta;
 
-/// Events read from the journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 256;
 
-/// How often a watcher asks itself whether anything was told since; if not, it looks into the journal itself: the owner
-/// may be in a process whose signals do not reach this one. A silent bus is trusted for one to two of these.
+/// How long the bus may be silent before a watcher reads the journal. The owner may be in a process whose signals do
+/// not reach this one. One timer serves many signals, so the actual silence is one to two of these intervals.
 const LOOK_EVERY_MS: u64 = 1_000;
 
-/// Where a look finds nothing, the next one comes after twice the time, so often: a thousand streams of threads in which
-/// nothing happens cost the store some hundred reads a second.
+/// How often the interval doubles after a read that found nothing. With this backoff, a thousand streams of idle
+/// threads cost the store some hundred reads a second.
 const LONGER_LOOKS: u32 = 3;
 
-/// What a watcher sees.
+/// An update that a watcher receives.
 #[derive(Clone, Debug, PartialEq)]
-// Boxing the event would cost an allocation for each, and an update lives for a moment.
+// Boxing would cost an allocation for each event, and an update is short-lived.
 #[allow(clippy::large_enum_variant)]
 pub enum Update {
-    /// An event, in order.
+    /// The next event, in journal order.
     Event(Recorded),
-    /// A fragment of the reply of the step that began at `seq`. Void once that step has replied or failed.
+    /// A fragment of the reply of the step that started at `seq`. It is void once that step has replied or failed.
     Delta {
-        /// Position of the `step.started`.
+        /// Position of the `step.started` event.
         seq: Seq,
-        /// Counts the fragments of this generation from 1.
+        /// Number of the fragment in its generation, counted from 1.
         number: u64,
-        /// The fragment.
+        /// The fragment itself.
         delta: Delta,
     },
-    /// The running reply so far, where its fragments could not be told one by one: it takes the place of all that
-    /// were told before. Later fragments follow it.
+    /// The running reply so far, sent if its fragments are not available one by one. It replaces all earlier
+    /// fragments; later ones follow it.
     Snapshot {
-        /// Position of the `step.started`.
+        /// Position of the `step.started` event.
         seq: Seq,
-        /// Number of the newest fragment in it.
+        /// Number of the newest fragment that the snapshot includes.
         number: u64,
-        /// Each block so far, as one fragment.
+        /// The blocks so far, each as one fragment.
         parts: Arc<[Delta]>,
     },
-    /// Progress of a running tool.
+    /// Progress reported by a running tool.
     Progress {
-        /// Which call.
+        /// The call that reports it.
         call: CallKey,
-        /// The tool's words.
+        /// Text from the tool.
         text: Arc<str>,
     },
-    /// What the thread does after the events so far.
+    /// The thread's status after the events so far.
     Status(ThreadStatus),
-    /// Driving stopped before the run ended or waited; opening the thread again goes on.
+    /// The driver stopped before the run ended or waited. Opening the thread again resumes it.
     Stopped {
-        /// Why.
+        /// The cause, for display.
         why: Arc<str>,
     },
 }
 
 impl Position {
-    /// Moves on to where a watcher stands that has been told an update.
+    /// Advances the position past an update that the watcher has received.
     pub fn advance(&mut self, update: &Update) {
         match update {
             Update::Event(Recorded { seq, event }) => {
@@ -85,16 +85,16 @@ impl Position {
     }
 }
 
-/// How a watcher begins.
+/// What a watcher reads first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// With what the journal has.
+    /// Events that the journal already has.
     Journal,
-    /// With what comes: nothing stands after the position yet.
+    /// New updates: the journal has nothing after the position yet.
     Live,
 }
 
-/// Where watchers read.
+/// The ports that watchers read.
 pub(crate) struct WatchSource {
     pub journal: Arc<dyn Journal>,
     pub bus: Arc<dyn Bus>,
@@ -106,37 +106,37 @@ struct Watcher {
     thread: ThreadId,
     signals: BoxStream<'static, Arc<Signal>>,
     backlog: Backlog,
-    /// The last event that was handed out, and how many fragments of the running reply were.
+    /// The last delivered event, and the number of delivered fragments of the running reply.
     told: Position,
     step: RunningStep,
     ready: VecDeque<Update>,
-    /// Whether the journal may have more than was handed out. It is read a page at a time, when all before is handed
-    /// out, so that a slow reader, or a long thread from its start, costs a page.
+    /// Whether the journal may have undelivered events. They are read one page at a time, after everything before is
+    /// delivered. A slow reader, or a long thread read from its start, therefore holds only one page in memory.
     behind: bool,
-    /// A signal that has to wait until then.
+    /// A signal that has to wait for these events.
     held: Option<Arc<Signal>>,
     status: Option<ThreadStatus>,
     silence: Silence,
     ended: bool,
 }
 
-/// The step whose fragments a watcher hands out.
+/// The step whose fragments a watcher delivers.
 struct RunningStep {
-    /// The newest `step.started` without a reply.
+    /// Position of the newest `step.started` event without a reply.
     started: Option<Seq>,
-    /// Whether a step that began before the watcher did may still run: no event has ruled it out yet.
+    /// Whether a step that started before the watcher did may still run: no event has excluded it yet.
     unsure: bool,
 }
 
-/// How long the bus has sent nothing.
+/// How long the bus has been silent.
 #[derive(Default)]
 struct Silence {
-    /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
-    /// costs more than a signal.
+    /// Fires when the watcher should read the journal if the bus stays silent. One timer serves many signals, because
+    /// setting a timer costs more than a signal.
     look: Option<BoxFuture<'static, ()>>,
     /// Whether a signal came since the timer was set.
     heard: bool,
-    /// Looks that found nothing, one after the other.
+    /// Number of consecutive reads that found nothing.
     looks: u32,
 }
 
@@ -150,7 +150,7 @@ impl WatchSource {
         backlog: Backlog,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
         let watcher = Watcher {
-            // First follow, then read: what is appended in between is seen twice and handed out once.
+            // Subscribe first, then read: an event appended in between arrives twice and is delivered once.
             signals: self.bus.follow(thread, after, backlog),
             source: self.clone(),
             thread: thread.clone(),
@@ -211,7 +211,7 @@ impl Watcher {
                     (self.behind, self.held) = (true, Some(signal));
                 }
                 Some(signal) => self.take(&signal).await?,
-                // The bus is gone, for example with the process that owned the thread: follow anew.
+                // The bus has closed, for example with the process that owned the thread: subscribe again.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
                     self.signals = self.source.bus.follow(&self.thread, self.told, self.backlog);
@@ -221,7 +221,7 @@ impl Watcher {
         }
     }
 
-    /// Whether the journal has events that come before a signal and were not handed out.
+    /// Whether the journal has undelivered events that precede a signal.
     fn is_ahead(&self, signal: &Signal) -> bool {
         match signal {
             Signal::Appended { seq, events, .. } => seq.0 - events.len() as u64 > self.told.seq.0,
@@ -240,7 +240,7 @@ impl Watcher {
                         self.tell(Seq(at), event);
                     }
                 }
-                // The status of an older signal is no longer so: the journal has been read beyond it.
+                // The status of an older signal is outdated: the journal has been read beyond it.
                 if let Some(status) = status.filter(|_| self.told.seq == *seq) {
                     self.say(status);
                 }
@@ -267,7 +267,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether the step that began there has no reply yet, as far as the events say that were handed out.
+    /// Whether the step that started there has no reply yet, according to the delivered events.
     async fn is_running(&mut self, started: Seq) -> Result<bool, StoreError> {
         if self.step.unsure {
             self.find_step(started).await?;
@@ -275,7 +275,7 @@ impl Watcher {
         Ok(self.step.started == Some(started))
     }
 
-    /// A watcher that goes on after a `step.started`, or after something later, is told the step's fragments too.
+    /// A watcher that resumes after a `step.started` event, or later, also receives the fragments of that step.
     async fn find_step(&mut self, started: Seq) -> Result<(), StoreError> {
         self.step.unsure = false;
         let page = self.source.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;
@@ -292,7 +292,7 @@ impl Watcher {
         self.ready.push_back(update);
     }
 
-    /// Hands out an event that was not handed out before.
+    /// Delivers an event unless it was delivered before.
     fn tell(&mut self, seq: Seq, event: &Event) {
         if seq <= self.told.seq {
             return;
@@ -312,7 +312,7 @@ impl Watcher {
         }
     }
 
-    /// Reads a page of what the journal has beyond what was handed out, and after the last one what the thread does.
+    /// Reads the next page of undelivered events; after the last page, also the thread's status.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let page = self.source.journal.read(&self.thread, self.told.seq, PAGE).await?;
         self.behind = page.len() == PAGE;

@@ -1,33 +1,35 @@
-//! The port of what tools keep at work beside their calls: commands in the background.
+//! The port for background commands, which tools keep running after a call has returned.
 //!
-//! Each belongs to a thread and to the run that began it, and lives in one process, with which it ends. Which of them
-//! nobody wants any more is the driver's to say.
+//! Each command belongs to a thread and to the run that started it. It lives in one process and ends with that
+//! process. The driver decides which commands are still needed.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use windlass_machine::{RunId, ThreadId, Timestamp};
 
-/// Commands of this process that go on beside the runs that began them.
+/// Background commands of this process.
 #[async_trait]
 pub trait Background: Send + Sync {
-    /// Those that run now, in the order in which they began. Cheap: it is asked each second.
+    /// Lists the running commands, oldest first. Must be cheap: the driver calls it every second.
     fn at_work(&self) -> Vec<BackgroundCommand>;
 
-    /// Ends one with all that it has started, and waits until it has ended. One that has ended, or never was, is no error.
+    /// Ends a command with all processes that it started, and waits until it has ended. An unknown or finished
+    /// command is not an error.
     async fn end(&self, thread: &ThreadId, id: &str);
 }
 
-/// A command at work.
+/// A running background command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackgroundCommand {
-    /// The thread that it belongs to.
+    /// Thread that owns the command.
     pub thread: ThreadId,
-    /// The run that began it.
+    /// Run that started the command.
     pub run: RunId,
-    /// Its name in the thread, which the model knows. That of another process's is followed by `@` and its node.
+    /// Name of the command in its thread, as shown to the model. For another process's command, `@` and the node
+    /// follow.
     pub id: String,
-    /// The command's first 500 characters.
+    /// The first 500 characters of the command line.
     pub command: String,
-    /// When it was begun.
+    /// Start time.
     pub begun_at: Timestamp,
 }

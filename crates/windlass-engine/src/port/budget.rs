@@ -1,8 +1,8 @@
-//! Budgets: how much of something was used, and how much is set aside for what is under way.
+//! Budgets: how much was used, and how much is reserved for work in flight.
 //!
-//! These are the rules that every store follows inside an append. The store reads the keys that [`keys_of`] names, then the
-//! budgets that [`budgets_of`] names; a remote store needs one query for each. [`book`] decides from these [`Books`] alone,
-//! and the store writes the [`Booking`]. What is counted, and how much of it is allowed, is the caller's to say.
+//! Every store follows these rules inside an append. The store reads the keys that [`keys_of`] names, then the
+//! budgets that [`budgets_of`] names; a remote store needs one query for each. [`book`] decides from these [`Books`]
+//! alone, and the store writes the [`Booking`]. The caller defines what is counted and what the caps are.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,108 +11,109 @@ use windlass_machine::{RunId, ThreadId, Timestamp};
 
 use super::fault::{AppendError, StoreError};
 
-/// Amounts saturate here: the largest number that every database holds.
+/// Largest amount; sums saturate here. Every database can hold this number.
 pub const AMOUNT_MAX: u64 = i64::MAX as u64;
 /// Longest name of a budget and longest key of a reservation, in bytes.
 pub const NAME_MAX_BYTES: usize = 512;
-/// How long a budget of one day is kept after it was made: a month's report, and some days to write it.
+/// How long the budget of one day is kept after its creation: enough for a monthly report plus some days.
 pub const DAY_KEPT_MS: u64 = 40 * 24 * 60 * 60 * 1000;
-/// Old budgets that one append deletes at most, so that nobody waits for a clearance.
+/// Maximum number of old budgets that one append deletes, so that no append waits for a long cleanup.
 pub const CLEARED_AT_ONCE: usize = 16;
-/// Budgets in a list at most.
+/// Maximum number of budgets in a list.
 pub const BUDGETS_MAX: usize = 1_000;
 
 /// Amounts, each with the name of its budget.
 pub type Amounts = Vec<(String, u64)>;
 
-/// Sets amounts aside, all or none.
+/// Reserves amounts: all of them or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reserve {
-    /// The attempt or effect that needs them. The same key of a thread reserves once.
+    /// The attempt or effect that needs the amounts. A key of a thread reserves only once.
     pub key: String,
-    /// What it needs.
+    /// The amounts to reserve, one entry per budget.
     pub draws: Vec<Draw>,
 }
 
-/// What is needed of one budget.
+/// An amount to reserve from one budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draw {
-    /// The budget, as `user/alice/usd/2026-11-21`. One whose last part is a day is kept for 40 days.
+    /// Name of the budget, such as `user/alice/usd/2026-11-21`. A budget whose last part is a date is kept for 40
+    /// days.
     pub budget: String,
-    /// What may be used and reserved of it altogether. 0 allows nothing.
+    /// Limit on the budget's used and reserved amounts together. 0 allows nothing.
     pub cap: u64,
-    /// How much is needed.
+    /// Amount to reserve, in the budget's unit.
     pub amount: u64,
 }
 
-/// Ends a reservation and books what was used.
+/// Ends a reservation and books the used amounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settle {
-    /// The reservation. One that was never written books all the same: what was used was used.
+    /// Key of the reservation. A key without a reservation is booked as well, because the amounts were used anyway.
     pub key: String,
-    /// What was used, which may be more than was reserved.
+    /// The used amounts, which may exceed the reserved ones.
     pub used: Amounts,
 }
 
 /// A budget in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetRow {
-    /// Its name.
+    /// Name of the budget.
     pub budget: String,
-    /// What was used.
+    /// Amount used so far.
     pub used: u64,
-    /// What is set aside.
+    /// Amount reserved for work in flight.
     pub reserved: u64,
-    /// When either last changed.
+    /// When either amount last changed.
     pub updated_at: Timestamp,
 }
 
-/// Where a budget stands.
+/// The amounts of one budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// What was used.
+    /// Amount used so far.
     pub used: u64,
-    /// What is set aside.
+    /// Amount reserved for work in flight.
     pub reserved: u64,
 }
 
 impl Standing {
-    /// What is not free.
+    /// Returns the amount that is not available: used plus reserved.
     pub fn taken(self) -> u64 {
         sum(self.used, self.reserved)
     }
 
-    /// Takes back what was set aside.
+    /// Releases a reserved amount.
     pub fn release(&mut self, amount: u64) {
         self.reserved = self.reserved.saturating_sub(amount);
     }
 }
 
-/// What a key of a thread has.
+/// The state of a thread's reservation key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// These amounts are set aside.
+    /// The key has reserved these amounts.
     Open(Amounts),
-    /// It was settled, and stays so.
+    /// The key was settled; this is final.
     Settled,
 }
 
-/// What a store has read for an append of one thread.
+/// What a store has read for one append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Books {
-    /// The keys of the thread that [`keys_of`] names. One that was never written is missing.
+    /// State of the keys that [`keys_of`] names. A key that was never written is missing.
     pub keys: BTreeMap<String, Known>,
-    /// The budgets that [`budgets_of`] names. One that was never drawn from is missing.
+    /// Amounts of the budgets that [`budgets_of`] names. A budget without entries is missing.
     pub standings: BTreeMap<String, Standing>,
 }
 
-/// The keys that an append settles or reserves.
+/// Returns the keys that an append settles or reserves.
 pub fn keys_of<'a>(settles: &'a [Settle], reserves: &'a [Reserve]) -> Result<BTreeSet<&'a str>, StoreError> {
     let keys = settles.iter().map(|settle| &settle.key).chain(reserves.iter().map(|reserve| &reserve.key));
     checked(keys.map(String::as_str))
 }
 
-/// The budgets that an append may change, once the store has read its keys.
+/// Returns the budgets that an append may change. The store reads the keys first.
 pub fn budgets_of<'a>(
     settles: &'a [Settle],
     reserves: &'a [Reserve],
@@ -131,20 +132,20 @@ fn checked<'a>(names: impl Iterator<Item = &'a str>) -> Result<BTreeSet<&'a str>
     names.map(|name| check_name(name).map(|()| name)).collect()
 }
 
-/// What an append changes: to be written with it, or not at all.
+/// The changes that an append makes. They are written with it or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Booking {
-    /// The keys that change: their amounts, or `None` where they are settled.
+    /// The changed keys: reserved amounts, or `None` if the key was settled.
     pub keys: BTreeMap<String, Option<Amounts>>,
-    /// The budgets that change.
+    /// The changed budgets, with their new amounts.
     pub standings: BTreeMap<String, Standing>,
-    /// Whether a budget of a day is new: the moment to delete old ones.
+    /// Whether the append creates a budget of a day. The store then deletes old ones.
     pub new_day: bool,
 }
 
-/// Decides what an append changes: it settles first, and then reserves.
+/// Decides what an append changes. It settles first and then reserves.
 ///
-/// Refused with [`AppendError::Limit`] where a budget has no room.
+/// Returns [`AppendError::Limit`] if a budget has too little room.
 pub fn book(books: &Books, settles: &[Settle], reserves: &[Reserve]) -> Result<Booking, AppendError> {
     let mut draft = Draft { books, booking: Booking::default() };
     settles.iter().for_each(|settle| draft.settle(settle));
@@ -152,7 +153,7 @@ pub fn book(books: &Books, settles: &[Settle], reserves: &[Reserve]) -> Result<B
     Ok(draft.booking)
 }
 
-/// A booking while it is decided.
+/// A booking under construction.
 struct Draft<'b> {
     books: &'b Books,
     booking: Booking,
@@ -200,7 +201,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What a key has after what was decided so far.
+    /// State of a key, including the changes decided so far.
     fn known(&self, key: &str) -> Option<Known> {
         match self.booking.keys.get(key) {
             Some(Some(open)) => Some(Known::Open(open.clone())),
@@ -209,7 +210,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Where a budget stands after what was decided so far.
+    /// Amounts of a budget, including the changes decided so far.
     fn standing(&mut self, budget: &str) -> &mut Standing {
         match self.booking.standings.entry(budget.to_owned()) {
             Entry::Occupied(known) => known.into_mut(),
@@ -222,17 +223,17 @@ impl Draft<'_> {
     }
 }
 
-/// A part of a budget's name. A name that a person chose may have a slash in it.
+/// Encodes a part of a budget's name. A user-chosen name may contain a slash.
 pub fn part(text: &str) -> String {
     text.replace('%', "%25").replace('/', "%2F")
 }
 
-/// How the names of a run's own budgets begin: nobody draws on them once it has ended, and they go with its end.
+/// Name prefix of a run's own budgets. They are deleted when the run ends, because no other run draws from them.
 pub fn of_run(workspace: &str, run: &RunId) -> String {
     format!("{}/run/{}/", part(workspace), part(run.as_str()))
 }
 
-/// How the names of a thread's own budgets begin: they go with the thread.
+/// Name prefix of a thread's own budgets. They are deleted with the thread.
 pub fn of_thread(workspace: &str, thread: &ThreadId) -> String {
     format!("{}/thread/{}/", part(workspace), part(thread.as_str()))
 }

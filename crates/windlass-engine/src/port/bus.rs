@@ -1,6 +1,6 @@
-//! The bus port: live signals between those who drive threads and those who watch them.
+//! The bus port: live signals from drivers to watchers.
 //!
-//! Nothing that must last lives here. A watcher that missed something reads the journal.
+//! Signals are not durable. A watcher that missed some reads the journal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,30 +13,30 @@ use windlass_machine::{Attempt, CallKey, Event, Seq, ThreadId};
 use super::journal::ThreadStatus;
 use super::model::Delta;
 
-/// Live signals.
+/// Publishes and delivers live signals.
 pub trait Bus: Send + Sync {
-    /// Tells whoever follows the thread; never blocks, and costs next to nothing while nobody does.
+    /// Sends a signal to all followers of the thread. Never blocks, and is almost free without followers.
     fn publish(&self, thread: &ThreadId, signal: Signal);
 
     /// Publishes several signals in order, wakes each follower once, and empties the list. Never blocks.
     fn publish_all(&self, thread: &ThreadId, signals: &mut Vec<Signal>);
 
-    /// Forgets the running message's fragments: its reply or its failure is recorded. A follower that comes later reads it in
-    /// the journal; one that is reading the fragments still gets all of them.
+    /// Drops the fragments of the running message, because its reply or failure is now recorded. A later follower
+    /// reads it from the journal. A current follower still receives all fragments.
     fn settle(&self, thread: &ThreadId);
 
-    /// Follows a thread from now on: first the running message's fragments beyond those that `after` counts, as
-    /// `backlog` says, then what comes. Each generation's fragments come in order, each once and none left out; where
-    /// some are no longer there one by one, or were dropped because the follower was slow, a [`Signal::Snapshot`] has
-    /// them all in their place. Where not even that is possible no more of the generation comes, and the event that
-    /// ends it has the whole.
+    /// Subscribes to a thread. The running message's fragments beyond those that `after` counts come first, in the
+    /// form that `backlog` requests. The fragments of a generation arrive in order, without duplicates or gaps. If
+    /// some are no longer available one by one, or a slow follower missed some, a [`Signal::Snapshot`] replaces them.
+    /// If no snapshot is possible either, the rest of the generation is omitted; the event that ends it has the whole
+    /// reply.
     fn follow(&self, thread: &ThreadId, after: Position, backlog: Backlog)
     -> BoxStream<'static, Arc<Signal>>;
 
-    /// Wakes the owner of a thread, in whichever process it lives: its inbox has a row.
+    /// Notifies the owner of a thread, in any process, that the thread's inbox has a row.
     fn wake(&self, thread: &ThreadId);
 
-    /// Threads that someone wants woken in this process.
+    /// Returns the threads for which this process receives wake-ups.
     fn wakes(&self) -> BoxStream<'static, ThreadId>;
 }
 
@@ -51,65 +51,65 @@ pub enum Backlog {
     Snapshot,
 }
 
-/// Something that a watcher may want to see.
+/// A live update for watchers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all = "snake_case")]
 pub enum Signal {
-    /// The journal has grown.
+    /// Events were appended to the journal.
     Appended {
         /// Position of the last event.
         seq: Seq,
-        /// The events, the last of which has that position. Empty where only their number is known: read the journal.
+        /// The events; the last one is at that position. Empty if only the position is known: read the journal.
         events: Arc<[Event]>,
-        /// What the thread is doing now, where that is known.
+        /// The thread's status after the append, if known.
         status: Option<ThreadStatus>,
     },
-    /// A fragment of the reply to a model call.
+    /// A fragment of a model's reply.
     Delta {
-        /// Position of the `step.started` that this generation belongs to.
+        /// Position of the `step.started` event of this generation.
         seq: Seq,
-        /// Counts the fragments of the generation from 1, without a gap.
+        /// Number of the fragment in its generation, counted from 1 without gaps.
         number: u64,
-        /// Which step and try.
+        /// Step and attempt of the model call.
         attempt: Attempt,
-        /// The fragment.
+        /// The fragment itself.
         delta: Delta,
     },
-    /// The reply so far, for a follower that cannot be given its fragments one by one.
+    /// The reply so far, for a follower that cannot receive its fragments one by one.
     Snapshot {
-        /// Position of the `step.started` that this generation belongs to.
+        /// Position of the `step.started` event of this generation.
         seq: Seq,
-        /// Number of the newest fragment in it.
+        /// Number of the newest fragment that the snapshot includes.
         number: u64,
-        /// Which step and try.
+        /// Step and attempt of the model call.
         attempt: Attempt,
-        /// Each block so far, as one fragment.
+        /// The blocks so far, each as one fragment.
         parts: Arc<[Delta]>,
     },
-    /// Progress of a running tool.
+    /// Progress reported by a running tool.
     Progress {
-        /// Which call.
+        /// The call that reports it.
         call: CallKey,
-        /// The tool's words.
+        /// Text from the tool.
         text: Arc<str>,
     },
-    /// Driving the thread stopped before its run ended or waited; opening it again goes on.
+    /// The driver stopped before the run ended or waited. Opening the thread again resumes it.
     Stopped {
-        /// Why.
+        /// The cause, for display.
         why: Arc<str>,
     },
-    /// The watcher was too slow: signals other than fragments were dropped, and the journal knows what they said.
+    /// The watcher was too slow: signals other than fragments were dropped. The journal has their content.
     Lagged,
 }
 
-/// Where a watcher stands, and goes on from after it was cut off. Written as `seq.delta`, or as `seq` alone.
+/// The position of a watcher, from which it resumes. Written as `seq.delta`, or as `seq` alone.
 ///
 /// Positions of one thread grow from update to update, so that each update has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The last event that it has.
+    /// The last event that the watcher has received.
     pub seq: Seq,
-    /// How many fragments it has of the reply that was being generated then; 0 without one.
+    /// Number of fragments received of the reply that was being generated then; 0 if none.
     pub delta: u64,
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A text that is no position.
+/// The text is not a valid position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no position in a thread; it is written as `seq` or `seq.delta`, for example `12.3`")]
 pub struct NoPosition(String);

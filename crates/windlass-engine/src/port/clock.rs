@@ -1,23 +1,23 @@
-//! The clock port: the only place from which times and fresh ids come.
+//! The clock port: the only source of times and random numbers.
 //!
-//! The machine never sees it; times reach it as arguments.
+//! The machine has no clock; it receives times as arguments.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use windlass_machine::Timestamp;
 
-/// Time and dice.
+/// Time and randomness.
 pub trait Clock: Send + Sync {
-    /// The wall clock.
+    /// Returns the wall-clock time, which may jump.
     fn now(&self) -> Timestamp;
 
-    /// Milliseconds of a clock that never jumps, for durations.
+    /// Returns milliseconds of a monotonic clock, for durations.
     fn monotonic_ms(&self) -> u64;
 
-    /// Completes after some milliseconds of the clock that never jumps.
+    /// Completes after this many milliseconds of the monotonic clock.
     fn sleep_ms(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// A fresh random number, for ids.
+    /// Returns a fresh random number, for ids.
     fn random(&self) -> u64;
 }

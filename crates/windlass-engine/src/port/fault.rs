@@ -6,85 +6,85 @@ use windlass_machine::{Seq, ThreadId, UnreadableEvent};
 
 use crate::port::journal::epoch::Epoch;
 
-/// Why the store could not do something.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such thing.
+    /// The requested item does not exist.
     #[error("{what} does not exist")]
     NotFound {
-        /// What.
+        /// Kind and id of the missing item.
         what: String,
     },
-    /// Not possible in the present state.
+    /// The store rejects the operation in its present state.
     #[error("{why}")]
     Refused {
-        /// Why, and the way out.
+        /// The reason, and what to do instead.
         why: String,
     },
-    /// An event cannot be read; the journal is left as it is.
+    /// An event cannot be decoded; the journal is left unchanged.
     #[error("thread `{thread}`, event {seq}: {source}")]
     Unreadable {
-        /// The thread.
+        /// Thread of the event.
         thread: ThreadId,
-        /// The position.
+        /// Position of the event.
         seq: Seq,
-        /// Why.
+        /// The decoding error.
         #[source]
         source: UnreadableEvent,
     },
-    /// The file or database is damaged.
+    /// The store's file or database is damaged.
     #[error("the store is damaged: {why}")]
     Corrupt {
-        /// What was found, and the way out.
+        /// The damage, and how to recover.
         why: String,
     },
-    /// No room, no permission, too busy, or gone: outside's fault; trying again may help.
+    /// The store is full, busy, gone, or denies access: an external cause. A retry may help.
     #[error("the store is not available: {why}")]
     Unavailable {
-        /// Why, and the way out.
+        /// The cause, and what to do about it.
         why: String,
     },
 }
 
-/// Why an append did not certainly happen.
+/// Why an append failed or has an unknown outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Another owner has raised the epoch: nothing was written, and this owner stops.
+    /// Another owner has raised the epoch: nothing was written, and this owner must stop.
     #[error("another process drives the thread now (epoch {current:?})")]
     Fenced {
-        /// The present epoch.
+        /// The thread's current epoch.
         current: Epoch,
     },
-    /// The journal's head is another than expected: nothing was written.
+    /// The journal's head differs from the expected one: nothing was written.
     #[error("the journal stands at {head}, not where this batch begins")]
     Conflict {
-        /// The present head.
+        /// Current head of the journal.
         head: Seq,
     },
-    /// A budget has no room for what the batch needs of it: nothing was written.
+    /// A budget has too little room for a reservation of the batch: nothing was written.
     #[error("{wanted} more of `{budget}` is beyond its limit: {taken} of {cap} are taken")]
     Limit {
-        /// The budget.
+        /// Name of the budget.
         budget: String,
-        /// What may be taken of it altogether.
+        /// Limit on its used and reserved amounts together.
         cap: u64,
-        /// What was used or reserved.
+        /// Amount already used or reserved.
         taken: u64,
-        /// What was needed.
+        /// Amount that the batch needs.
         wanted: u64,
     },
-    /// A record is another than expected: nothing was written.
+    /// A record has another version than expected: nothing was written.
     #[error("{kind} `{key}` was changed by another writer")]
     Record {
         /// The kind of the record.
         kind: String,
-        /// Its key.
+        /// Key of the record.
         key: String,
     },
-    /// Nothing was written, for certain.
+    /// The store failed before writing: nothing was written.
     #[error(transparent)]
     Failed(StoreError),
-    /// It may or may not have been written.
+    /// The batch may or may not have been written.
     #[error("the append's outcome is unknown: {0}")]
     Unknown(String),
 }

@@ -1,32 +1,33 @@
-//! The hook port: the host program's own check of a call, on top of the policy.
+//! The hook port: a check by the host program, in addition to the policy.
 //!
-//! It can stop a call or have people look at it; it cannot let through what the policy stops.
+//! A hook can deny a call or require approval. It cannot allow a call that the policy stops.
 
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_machine::{CallKey, HookVerdict, RunId, ThreadId, ToolName, ToolSpec};
 
-/// The host program's own check. (LM-H6)
+/// A check by the host program. (LM-H6)
 #[async_trait]
 pub trait Hook: Send + Sync {
-    /// Looks at a call before it is judged, and again whenever it is judged anew: it changes nothing, and the same call
-    /// in the same world gets the same verdict. One that fails or cannot tell says [`HookVerdict::Ask`].
+    /// Checks a call before the gate judges it, and again before each later verdict. It must have no effects and be
+    /// deterministic: the same call in the same state gets the same verdict. On failure or uncertainty, return
+    /// [`HookVerdict::Ask`].
     async fn before_tool(&self, call: HookCall<'_>) -> HookVerdict;
 }
 
-/// A call as the hook sees it.
+/// The call that a hook checks.
 #[derive(Clone, Copy, Debug)]
 pub struct HookCall<'a> {
-    /// The thread.
+    /// Thread of the call.
     pub thread: &'a ThreadId,
-    /// The run.
+    /// Run of the call.
     pub run: &'a RunId,
-    /// The call.
+    /// Step and index of the call.
     pub call: CallKey,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a ToolName,
-    /// Its shape.
+    /// Description, schema and annotations of the tool.
     pub spec: &'a ToolSpec,
-    /// The arguments that will be sent.
+    /// The arguments that will be sent to the tool.
     pub arguments: &'a Value,
 }

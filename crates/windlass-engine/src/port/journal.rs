@@ -1,7 +1,7 @@
 //! The journal port: threads, appends, the inbox, ownership and list views.
 //!
-//! An append is one transaction, all or nothing. A call that failed without an answer is
-//! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
+//! An append is one transaction: all or nothing. If the store gave no answer, the outcome is *unknown*, never "did
+//! not happen": the caller reads the head and looks for its own batch.
 
 pub(super) mod epoch;
 mod list;
@@ -29,50 +29,51 @@ pub use crate::port::journal::epoch::Epoch;
 /// Threads and their journals.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// This process's name among those that have the store open; no other ever has it.
+    /// Name of this process among those that have the store open. Names are never reused.
     fn node(&self) -> &str;
 
-    /// Whether the process of a name is alive. One that the store cannot judge counts as alive.
+    /// Whether the process with this name is alive. If the store cannot tell, it returns `true`.
     fn is_alive(&self, node: &str) -> bool;
 
-    /// For how long a claim holds unless it is renewed, in milliseconds. `None` where the store detects the end of a process
-    /// by itself, as by a lock that ends with it: a claim then holds until that end.
+    /// Milliseconds that a claim holds unless it is renewed. `None` if the store itself detects the end of a process,
+    /// for example by a file lock: a claim then holds until that end.
     fn lease_ms(&self) -> Option<u64> {
         None
     }
 
-    /// Takes the right to drive a thread for this node and raises its epoch. A thread that does not exist
-    /// yet is made, with an empty journal. Refused while another live node holds it.
+    /// Claims the right to drive a thread for this node and raises its epoch. A thread that does not exist yet is
+    /// created with an empty journal. Returns [`Claim::Held`] if another live node holds it.
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError>;
 
-    /// Finds threads that need a driver, at most `limit`, and claims them in the same step: none is given to two nodes. A
-    /// thread needs a driver if it has a run that is neither waiting nor ended, a deadline that has passed by the store's
-    /// clock, an unconsumed input, or a deadline in a row that lies two minutes ahead of that clock or further, because the
-    /// clock was set back since. Those that a live node holds, this one included, and those in `except` are left out. Must
-    /// not read threads that wait or sleep and are not yet due.
+    /// Finds at most `limit` threads that need a driver and claims them atomically, so that no two nodes receive the
+    /// same one. A thread needs a driver if any of these holds: its run is neither waiting nor ended; its deadline
+    /// has passed by the store's clock; it has an unconsumed input; or it has a deadline and its row was last changed
+    /// two minutes or more after the clock's present time, because the clock was set back.
+    /// Threads held by a live node, including this one, and those in `except` are skipped. Must not read waiting or
+    /// sleeping threads that are not yet due.
     async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError>;
 
-    /// Renews claims of this node, each in its epoch. Returns the threads that it does not hold any more. Not called where
-    /// claims have no lease.
+    /// Renews claims of this node, each in its epoch. Returns the threads that this node no longer holds. Not called
+    /// if claims have no lease.
     async fn renew(&self, _claims: &[(ThreadId, Epoch)]) -> Result<Vec<ThreadId>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// Gives the right back, where this node still holds it in this epoch.
+    /// Releases a claim, if this node still holds it in this epoch.
     async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError>;
 
-    /// Where a thread stands; `None` where it does not exist.
+    /// Returns the head of a thread's journal; `None` if the thread does not exist.
     async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError>;
 
-    /// Appends one batch: events, blobs, consumed inbox rows, list views, what is drawn from budgets and changes of
-    /// records, all or nothing.
+    /// Appends one batch atomically: events, blobs, consumed inbox rows, list views, budget changes and record
+    /// changes.
     async fn append(&self, batch: Batch) -> Result<Seq, AppendError>;
 
-    /// Reads up to `limit` events after a position, in order.
+    /// Reads up to `limit` events after a position, in journal order.
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Reads the last `limit` events before a position, in the order of the journal: the page that ends where the one
-    /// that was read last begins. `Seq(u64::MAX)` begins at the journal's end.
+    /// Reads the last `limit` events before a position, in journal order. For the previous page, pass the first
+    /// position of the page read last. `Seq(u64::MAX)` starts at the journal's end.
     async fn read_back(
         &self,
         thread: &ThreadId,
@@ -80,14 +81,16 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Whether a thread's events, or inputs left for it, name a blob. Whoever may read the thread may read that.
+    /// Whether a thread's events or pending inputs reference a blob. A caller who may read the thread may read such a
+    /// blob.
     async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError>;
 
-    /// The newest snapshot, where there is one.
+    /// Returns the newest snapshot, if the store has one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
 
-    /// Keeps a snapshot in place of the one before. Outside any append, so that it may arrive late: it is ignored if the
-    /// thread has another epoch, which also tells a deleted thread from a new one of the same id.
+    /// Replaces the thread's snapshot. Snapshots are written outside appends and may arrive late: the store ignores
+    /// one with another epoch than the thread's. The epoch also distinguishes a deleted thread from a new one of the
+    /// same id.
     async fn put_snapshot(
         &self,
         thread: &ThreadId,
@@ -95,29 +98,29 @@ pub trait Journal: Send + Sync {
         snapshot: StoredSnapshot,
     ) -> Result<(), StoreError>;
 
-    /// Leaves an input for a thread's owner. The same id returns what became of the first. Fails as unavailable while
-    /// [`INBOX_MAX`] inputs of the thread wait.
+    /// Adds an input to the inbox of a thread. A repeated id returns the state of the first input. Returns
+    /// [`StoreError::Unavailable`] if [`INBOX_MAX`] inputs of the thread are pending.
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
 
-    /// Reads up to `limit` inputs that nobody has consumed, in order.
+    /// Reads up to `limit` unconsumed inputs, in order.
     async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError>;
 
-    /// Threads whose inbox holds something that nobody has consumed, whoever owns them.
+    /// Returns the threads with unconsumed inputs, regardless of their owner.
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError>;
 
-    /// What became of a posted input; `None` where there is no such input (or it is older than 24 h).
+    /// Returns the state of a posted input; `None` if there is none with this id or it is older than 24 h.
     async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError>;
 
-    /// Threads, newest activity first.
+    /// Lists threads, most recently active first.
     async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError>;
 
-    /// One thread's row.
+    /// Returns a thread's row.
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
 
-    /// Finds a run by its id, also one that is queued.
+    /// Returns a run's row by its id, also for a queued run.
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError>;
 
-    /// Finds several runs by their ids, in any order. Ids without a run are left out.
+    /// Returns the rows of several runs, in any order. Unknown ids are skipped.
     async fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
         let mut found = Vec::new();
         for run in runs {
@@ -126,42 +129,42 @@ pub trait Journal: Send + Sync {
         Ok(found)
     }
 
-    /// Runs that have begun, newest first: by when they began, those of one thread by where they stand in its journal.
+    /// Lists started runs by start time, newest first; runs of one thread by their position in its journal.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
 
-    /// Counts the runs of an owner that have begun and not ended, up to `limit`.
+    /// Counts the unfinished runs of an owner, up to `limit`.
     async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError>;
 
-    /// Counts threads by what they do. Reads no row of a thread.
+    /// Counts threads by status. Must not read the threads' rows.
     async fn thread_counts(&self) -> Result<ThreadCounts, StoreError>;
 
-    /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
+    /// Sums up what runs used, by time, model and agent. Runs of deleted threads are excluded.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
-    /// The node that holds a thread, alive or dead; `None` if no node does.
+    /// Returns the node that holds a thread, alive or dead; `None` if no node does.
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError>;
 
-    /// Budgets whose name begins with a text, in the order of their names, at most
+    /// Lists budgets whose name has this prefix, ordered by name, at most
     /// [`BUDGETS_MAX`](super::budget::BUDGETS_MAX).
     async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;
 
-    /// What a thread has reserved and not settled, in the order of the keys: whoever opens it settles what a dead
-    /// process left.
+    /// Returns the unsettled reservations of a thread, ordered by key. The process that opens the thread settles
+    /// those of a dead process.
     async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;
 
-    /// Deletes a thread with its journal, inbox and own budgets. Refused while a run is active. What it has reserved of
-    /// others is free again, and what it has used stays used.
+    /// Deletes a thread with its journal, inbox and own budgets. Fails while a run is active. Its reservations in
+    /// other budgets are released; used amounts remain.
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError>;
 
-    /// Checks that the store is whole and can be written to; the text says what was checked.
+    /// Checks that the store is intact and writable. The returned text says what was checked.
     async fn check(&self) -> Result<String, StoreError>;
 }
 
-/// Inputs of a thread that may wait in its inbox: more than a driver leaves there between two looks, and few enough that
-/// a thread without a driver does not fill the store.
+/// Maximum number of pending inputs in a thread's inbox: more than accumulate between two polls of a driver, and few
+/// enough that a thread without a driver does not fill the store.
 pub const INBOX_MAX: usize = 1_000;
 
-/// What a caller learns whose input has no room.
+/// The error for an input that finds the inbox full.
 pub fn inbox_is_full(thread: &ThreadId) -> StoreError {
     let why = format!(
         "{INBOX_MAX} inputs wait in thread `{thread}` for the process that drives it; wait until it has taken some"
@@ -169,26 +172,26 @@ pub fn inbox_is_full(thread: &ThreadId) -> StoreError {
     StoreError::Unavailable { why }
 }
 
-/// Id of a batch, drawn by the driver, by which it recognises its own append.
+/// Random id of a batch. After an unknown outcome, the driver recognises its own append by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchId(pub u64);
 
-/// An input as it was found in an inbox; the error says why it cannot be read: a newer build has left it, perhaps.
+/// An input as read from an inbox. The error says why it cannot be decoded; a newer build may have written it.
 pub type Left = Result<Input, String>;
 
-/// What a claim brings.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// This node drives the thread now.
     Taken {
-        /// Where the thread stands.
+        /// Current head of the journal.
         head: Head,
-        /// Whether its inbox has rows.
+        /// Whether the inbox has rows.
         inbox: bool,
     },
-    /// Another live node drives it.
+    /// Another live node drives the thread.
     Held {
-        /// Which.
+        /// Name of that node.
         node: String,
     },
 }
@@ -196,83 +199,83 @@ pub enum Claim {
 /// A thread that needs a driver, claimed for this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The thread.
+    /// The claimed thread.
     pub thread: ThreadId,
-    /// Where it stands.
+    /// Current head of its journal.
     pub head: Head,
     /// Whether its inbox has rows.
     pub inbox: bool,
 }
 
-/// Where a thread stands.
+/// The head of a thread's journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Position of the last event.
     pub seq: Seq,
-    /// The owner's fencing number.
+    /// Fencing number of the current owner.
     pub epoch: Epoch,
-    /// The batch that was appended last.
+    /// Id of the last appended batch.
     pub batch: BatchId,
 }
 
-/// One append.
+/// One append: the events with everything that is written in the same transaction.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Whose journal.
+    /// Thread whose journal the batch extends.
     pub thread: ThreadId,
-    /// The owner's fencing number.
+    /// Fencing number under which the owner writes.
     pub epoch: Epoch,
-    /// Whether the thread is made by this batch and taken in epoch 1, without a claim: nobody else can know its id.
-    /// A thread that exists fences the batch.
+    /// Whether the batch creates the thread and owns it in epoch 1 without a claim. This is safe because no other
+    /// process knows the new id. If the thread exists, the batch is fenced.
     pub is_new: bool,
-    /// The last position before this batch.
+    /// Head of the journal that the batch requires.
     pub expected: Seq,
-    /// The batch's own id.
+    /// Id of this batch.
     pub id: BatchId,
-    /// The events, in order. May be empty where a batch only consumes inbox rows.
+    /// The events, in order. May be empty if a batch only consumes inbox rows.
     pub events: Arc<[Event]>,
-    /// Blobs that the events name and that are new, each below 1 MiB.
+    /// New blobs that the events reference, each below 1 MiB.
     pub blobs: Vec<(BlobRef, Bytes)>,
-    /// Inbox rows consumed by this batch.
+    /// Inbox rows that this batch consumes, with their outcomes.
     pub consumed: Vec<(InputId, InboxOutcome)>,
-    /// The thread's row in lists, after this batch.
+    /// The thread's list columns after this batch.
     pub thread_view: ThreadView,
-    /// Queued runs whose message no longer waits: their rows are removed before `runs` are written.
+    /// Queued runs whose message is no longer queued. Their rows are removed before `runs` are written.
     pub unqueued: Vec<RunId>,
-    /// Rows of the runs that this batch touched.
+    /// List columns of the runs that this batch changes.
     pub runs: Vec<RunView>,
     /// Reservations that end with this batch.
     pub settle: Vec<Settle>,
     /// What this batch sets aside, once those have ended.
     pub reserve: Vec<Reserve>,
-    /// Records that change with this batch.
+    /// Changes of records; a conflict fails the whole batch.
     pub records: Vec<RecordChange>,
 }
 
-/// What an accepted input led to.
+/// Result of an accepted input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// Position of the first event.
+    /// Position of the first event that the input caused.
     pub seq: Seq,
-    /// The run that a message started or joined, or will start once the active run has ended.
+    /// The run that a message started or joined, or will start after the active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// The run that was active when a message was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<RunId>,
-    /// Whether a message waits. `false` if the active run has taken it at once.
+    /// Whether a message is queued. `false` if the active run accepted it at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
-    /// Position of the event that has the message.
+    /// Position of the event that contains the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Seq>,
-    /// The interrupts that answers closed. An answer to another one is one vote of several.
+    /// The interrupts that the answers closed. An answer to any other interrupt counts as one of several votes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<InterruptId>,
 }
 
 impl Accepted {
-    /// Reads the result from the events of an input, the first of which is at `seq`.
+    /// Derives the result from the events of an input, the first of which is at `seq`.
     pub(crate) fn of(seq: Seq, events: &[Event]) -> Self {
         let mut accepted = Self { seq, ..Self::default() };
         let mut waiting = None;
@@ -296,42 +299,42 @@ impl Accepted {
     }
 }
 
-/// What became of an inbox row.
+/// Outcome of a consumed inbox row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InboxOutcome {
-    /// Accepted, with what it led to.
+    /// The machine accepted the input.
     Accepted(Box<Accepted>),
-    /// Refused, without events.
+    /// The machine rejected the input, without events.
     Rejected(Reject),
 }
 
-/// What is known of a posted input.
+/// State of a posted input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It waits for the thread's owner.
+    /// Waits for the thread's owner.
     Waiting,
-    /// It was consumed.
+    /// Consumed by the owner, with this outcome.
     Consumed(InboxOutcome),
 }
 
 /// An event with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// The position.
+    /// Position in the thread's journal.
     pub seq: Seq,
-    /// The event.
+    /// The decoded event.
     pub event: Event,
 }
 
-/// A snapshot as the store keeps it.
+/// A snapshot as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
-    /// Version of the fold that made it; another one is ignored.
+    /// Version of the fold that produced it. The driver ignores a snapshot of another version.
     pub fold: u32,
-    /// The last event that it covers.
+    /// Position of the last event that it covers.
     pub seq: Seq,
-    /// The state's bytes.
+    /// The encoded state.
     pub bytes: Bytes,
 }
 
@@ -341,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// What events lead to, the first of which is at position 5.
+    /// Derives the result of these events, the first of which is at position 5.
     fn accepted(events: &[Value]) -> Accepted {
         let decoded: Vec<_> = events.iter().map(|event| Event::decode(&event.to_string()).unwrap()).collect();
         Accepted::of(Seq(5), &decoded)

@@ -1,7 +1,7 @@
 //! The model port: one request in, a stream of fragments and one finished reply out.
 //!
-//! An adapter retries nothing, stores nothing and decides nothing: what goes wrong is typed and
-//! handed back. Dropping the stream closes the connection to the provider.
+//! An adapter does not retry, store or decide anything; it returns typed errors. Dropping the stream closes the
+//! connection to the provider.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,36 +14,35 @@ use windlass_machine::{
     ToolSpec, Usage,
 };
 
-/// A model of some provider.
+/// A model that an adapter can call.
 pub trait Model: Send + Sync {
-    /// What is known of the model.
+    /// Returns the model's known properties.
     fn info(&self) -> &ModelInfo;
 
-    /// Sends one request. The stream ends after [`ModelEvent::Finished`] or an error, whichever comes first;
-    /// an end without either is a defect of the adapter. It is polled in the run's own task and must not block its
-    /// thread.
+    /// Sends one request. The stream ends after [`ModelEvent::Finished`] or an error; an end without either is a
+    /// defect of the adapter. The driver polls the stream in the run's own task, so it must not block its thread.
     fn stream(&self, call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 }
 
 /// Finds models by name.
 pub trait Models: Send + Sync {
-    /// Resolves `provider/model`; the error says what to configure. Does not talk to the provider.
+    /// Resolves `provider/model`. The error says what to configure. Does not contact the provider.
     fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
 }
 
-/// A request with the bytes that it names.
+/// A request together with the bytes that it references.
 #[derive(Clone, Debug)]
 pub struct ModelCall {
-    /// The request as the machine built it.
+    /// The request that the machine built.
     pub request: ModelRequest,
-    /// The tools that `request.tools` and `request.loaded` name, in the order in which they are shown.
+    /// The tools that `request.tools` and `request.loaded` name, in display order.
     pub tools: Arc<[ToolSpec]>,
-    /// Every blob that the request names, catalogue excepted.
+    /// The blobs that the request references, except the tool catalogue.
     pub blobs: HashMap<Digest, Bytes>,
 }
 
 impl ModelCall {
-    /// The text of a content, inline or from the blobs; `None` where a blob is missing or not UTF-8.
+    /// Returns the text of a content; `None` if its blob is missing or not UTF-8.
     pub fn text<'a>(&'a self, content: &'a Content) -> Option<&'a str> {
         match content {
             Content::Inline(text) => Some(text),
@@ -52,38 +51,38 @@ impl ModelCall {
     }
 }
 
-/// What is known of a model before it is called; `None` is "unknown", never zero.
+/// Known properties of a model. `None` means unknown, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// `provider/model`.
+    /// Name of the model, `provider/model`.
     pub name: String,
-    /// The wire it speaks.
+    /// Name of the wire protocol that the adapter uses.
     pub api: String,
-    /// Prompt and output together, in tokens.
+    /// Size of prompt and output together, in tokens.
     pub context_tokens: Option<u64>,
-    /// The largest output, in tokens.
+    /// Maximum size of the output, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Whether it calls tools.
+    /// Whether the model supports tool calls.
     pub tool_calls: Option<bool>,
-    /// Whether it can be held to a JSON schema.
+    /// Whether the model supports output that follows a JSON schema.
     pub structured_output: Option<bool>,
-    /// Whether it reasons.
+    /// Whether the model generates reasoning.
     pub reasoning: Option<bool>,
-    /// List price.
+    /// The provider's list price.
     pub price: Option<Price>,
 }
 
-/// What a run may ask of a model beyond text. (SK-L13)
+/// An ability that a run may require of a model besides text. (SK-L13)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
-    /// To call tools.
+    /// Tool calls.
     ToolCalls,
-    /// To answer by a JSON schema.
+    /// Output that follows a JSON schema.
     StructuredOutput,
 }
 
 impl ModelInfo {
-    /// Whether the model has an ability; `None`: nobody knows.
+    /// Whether the model has an ability; `None` if unknown.
     pub fn can(&self, ability: Ability) -> Option<bool> {
         match ability {
             Ability::ToolCalls => self.tool_calls,
@@ -91,20 +90,21 @@ impl ModelInfo {
         }
     }
 
-    /// The first of these abilities that the model is known to lack. One that nobody knows of is not lacking.
+    /// Returns the first of these abilities that the model is known to lack. An unknown ability does not count as
+    /// lacking.
     pub fn lacks(&self, needed: impl IntoIterator<Item = Ability>) -> Option<Ability> {
         needed.into_iter().find(|ability| self.can(*ability) == Some(false))
     }
 }
 
 impl Ability {
-    /// What an agent with tools needs under these settings.
+    /// Returns the abilities that an agent with these settings requires.
     pub fn needed(settings: &ModelSettings) -> impl Iterator<Item = Self> + use<> {
         let schema = settings.output_schema.is_some().then_some(Self::StructuredOutput);
         [Self::ToolCalls].into_iter().chain(schema)
     }
 
-    /// What is said of a model that lacks it.
+    /// Returns the error message for a model that lacks the ability.
     pub fn refusal(self, model: &ModelName) -> String {
         match self {
             Self::ToolCalls => format!("model `{model}` cannot call tools, which an agent needs"),
@@ -119,18 +119,18 @@ impl Ability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Prompt tokens that no cache had.
+    /// Prompt tokens that were not read from or written to a cache.
     pub input: f64,
     /// Generated tokens.
     pub output: f64,
-    /// Prompt tokens read from a cache; `None`: as `input`.
+    /// Prompt tokens read from a cache; `None`: the price of `input`.
     pub cached: Option<f64>,
-    /// Prompt tokens written to a cache; `None`: as `input`.
+    /// Prompt tokens written to a cache; `None`: the price of `input`.
     pub cache_written: Option<f64>,
 }
 
 impl Price {
-    /// What a call cost; `None` where the provider did not report its tokens. (SK-L12)
+    /// Computes the cost of a call; `None` if the provider did not report its tokens. (SK-L12)
     pub fn cost(&self, usage: &Usage) -> Option<MicroUsd> {
         let (input, output) = (usage.input?, usage.output?);
         let cached = usage.cached.unwrap_or(0).min(input);
@@ -145,59 +145,59 @@ impl Price {
     }
 }
 
-/// What a stream brings.
+/// An item of a reply's stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
-    /// A live fragment; never recorded.
+    /// A live fragment; never journaled.
     Delta(Delta),
-    /// The whole reply; the last event.
+    /// The whole reply; always the last item.
     Finished(Box<Reply>),
 }
 
-/// A live fragment of a reply. `part` counts the reply's blocks from 0 and keys the live display.
+/// A live fragment of a reply. `part` is the index of its block in the reply, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Delta {
-    /// More of a text block.
+    /// An addition to a text block.
     #[serde(rename = "message.delta")]
     Text {
-        /// The block.
+        /// Index of the block.
         part: u32,
-        /// The fragment.
+        /// Text to append.
         text: Arc<str>,
     },
-    /// More of a reasoning block.
+    /// An addition to a reasoning block.
     #[serde(rename = "reasoning.delta")]
     Reasoning {
-        /// The block.
+        /// Index of the block.
         part: u32,
-        /// The fragment.
+        /// Text to append.
         text: Arc<str>,
     },
-    /// More of a tool call.
+    /// An addition to a tool call.
     #[serde(rename = "call.delta")]
     Call {
-        /// The block.
+        /// Index of the block.
         part: u32,
-        /// The tool's name, once known.
+        /// Name of the tool, once known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Arc<str>>,
-        /// A fragment of the arguments' JSON text.
+        /// Part of the arguments' JSON text, to append.
         arguments: Arc<str>,
     },
 }
 
-/// A whole reply.
+/// A finished reply of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// Text, reasoning, tool-call and opaque blocks, in the provider's order. An unfinished call is left out.
-    /// Call ids are unique within the reply and not empty.
+    /// Text, reasoning, tool-call and opaque blocks, in the provider's order. Unfinished calls are omitted. Call ids
+    /// are unique within the reply and not empty.
     pub blocks: Vec<Block>,
-    /// Why it ended.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// Tokens, as reported.
+    /// Token counts, as reported by the provider.
     pub usage: Usage,
-    /// The model that answered, in the provider's words, where it said so.
+    /// The model that answered, as the provider names it; `None` if it does not say.
     pub model: Option<String>,
 }
 
@@ -205,18 +205,18 @@ pub struct Reply {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What kind of failure; decides about retries.
+    /// Kind of failure; decides about retries.
     pub class: FailureClass,
-    /// What happened, in plain words, without secrets.
+    /// Description in plain language, without secrets.
     pub message: String,
-    /// How long the provider asks to wait.
+    /// How long the provider asks the client to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// HTTP status, where there was one.
+    /// HTTP status of the response; `None` if there was no response.
     pub status: Option<u16>,
 }
 
 impl ModelError {
-    /// An error of a class.
+    /// Creates an error without a retry time or HTTP status.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), retry_after_ms: None, status: None }
     }

@@ -1,16 +1,17 @@
-//! The observer port: what a host program counts, told once it is durable.
+//! The observer port: measurements for the host program, reported after they are durable.
 //!
-//! It carries figures and the words of our own lists, never texts, arguments or results. Nothing waits for it.
+//! They carry numbers and enumerated values, never texts, arguments or results. The driver does not wait for an
+//! observer.
 
 use windlass_machine::{FailureClass, MicroUsd, ModelName, Outcome, RunStatus, ToolName, Usage};
 
-/// Counts what happens.
+/// Receives measurements.
 pub trait Observer: Send + Sync {
-    /// Is told of something. Called by whoever drives the thread: it must not block.
+    /// Reports a measurement. The driver calls it on its own task, so it must not block.
     fn observe(&self, measure: &Measure);
 }
 
-/// Something that happened.
+/// A measurement of the engine.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Measure {
@@ -18,43 +19,43 @@ pub enum Measure {
     RunStarted,
     /// A run ended.
     RunFinished {
-        /// How.
+        /// Final status of the run.
         status: RunStatus,
-        /// From start to end, in milliseconds.
+        /// Milliseconds from start to end.
         duration_ms: u64,
     },
-    /// A model replied: one step.
+    /// A model replied: one step succeeded.
     StepReplied {
-        /// The model.
+        /// Name of the model, `provider/model`.
         model: ModelName,
-        /// Tokens, as reported.
+        /// Token counts, as reported by the provider.
         usage: Usage,
-        /// Its cost, where the price is known.
+        /// Cost; `None` if the price is unknown.
         cost: Option<MicroUsd>,
-        /// From sending to the end, in milliseconds.
+        /// Milliseconds from the request to the end of the reply.
         duration_ms: u64,
     },
     /// A model call failed.
     StepFailed {
-        /// What kind of failure.
+        /// Kind of failure.
         class: FailureClass,
     },
-    /// A call has its result.
+    /// A tool call has its result.
     CallFinished {
-        /// The tool, as the model named it: it may be one that does not exist.
+        /// Name of the tool from the model's reply; a tool of this name may not exist.
         tool: ToolName,
-        /// How it came to its result.
+        /// How the call got its result.
         outcome: Outcome,
-        /// Whether that is an error.
+        /// Whether the result is an error.
         error: bool,
-        /// From dispatch to the tool's answer, in milliseconds; 0 where the tool gave none.
+        /// Milliseconds from dispatch to the tool's answer; 0 if the tool gave none.
         duration_ms: u64,
     },
-    /// An append came back.
+    /// An append finished.
     Appended {
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         took_ms: u64,
-        /// Whether it was written.
+        /// Whether the batch was written.
         written: bool,
     },
 }

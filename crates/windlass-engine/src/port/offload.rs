@@ -1,42 +1,42 @@
-//! Results that the model sees a summary of: how one is summed up, and how the whole is read again.
+//! Offloaded results: how to summarize a result for the model, and how to read the original.
 //!
-//! When a result is long enough for that, the driver decides by the run's options. (LM-O)
+//! The driver decides from the run's options when a result is offloaded. (LM-O)
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-/// A result that is to be summed up.
+/// A result to summarize.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryOf<'a> {
-    /// The tool that answered.
+    /// Name of the tool that returned it.
     pub tool: &'a str,
-    /// What it was called with.
+    /// Arguments of the call.
     pub arguments: &'a Value,
-    /// All of its text.
+    /// The complete text of the result.
     pub text: &'a str,
-    /// By what the whole is asked for.
+    /// Id by which the model can request the complete text.
     pub reference: &'a str,
-    /// The tool by which it is asked for.
+    /// Name of the tool that returns the complete text.
     pub fetcher: &'a str,
-    /// Characters of the text that a summary shows at most.
+    /// Maximum number of characters of the text that a summary may show.
     pub max_preview_chars: usize,
 }
 
-/// Sums a result up for the model. What it says has to name the reference; what does not, or what panics, is passed
-/// over for the engine's own words. (LM-O6)
+/// Summarizes a result for the model. The summary must contain the reference. If it does not, or the function panics,
+/// the engine uses its own text. (LM-O6)
 pub type Summarizer = dyn Fn(&SummaryOf<'_>) -> String + Send + Sync;
 
-/// How a text is looked up.
+/// Reads the complete text behind a reference.
 pub(crate) type Read = dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
-/// The whole of results that the thread's model has seen summaries of, for a tool that fetches them.
+/// Access to the complete texts of the thread's offloaded results, for a tool that fetches them.
 #[derive(Clone, Default)]
 pub struct OffloadedResults(pub(crate) Option<Arc<Read>>);
 
 impl OffloadedResults {
-    /// The whole text behind a reference. Only those of the call's own thread are known.
+    /// Returns the complete text behind a reference. Only references of the call's own thread resolve.
     pub async fn text(&self, reference: &str) -> Result<String, String> {
         match &self.0 {
             Some(read) => read(reference.to_owned()).await,
@@ -44,7 +44,7 @@ impl OffloadedResults {
         }
     }
 
-    /// Results that are at hand, for a program that tests a tool.
+    /// Creates access to these results, for tests of a tool.
     pub fn of(known: Vec<(String, String)>) -> Self {
         Self(Some(Arc::new(move |reference| {
             let found = known.iter().find(|(known, _)| *known == reference).map(|(_, text)| text.clone());

@@ -1,7 +1,7 @@
 //! The records port: small documents with a unique key, such as grants, modes and allow lists.
 //!
-//! A record is written as a whole, and only where it is still what the writer expects. Nothing here knows what a
-//! kind of record means.
+//! A record is written as a whole, and only if its version is the expected one. This module does not interpret any
+//! kind of record.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -9,24 +9,24 @@ use windlass_machine::Timestamp;
 
 use super::fault::{AppendError, StoreError};
 
-/// Largest value of a record as JSON, in bytes; what is larger belongs into a blob.
+/// Maximum size of a record's value as JSON, in bytes; larger values belong into a blob.
 pub const VALUE_MAX_BYTES: usize = 256 * 1024;
-/// Longest key, and longest owner, in bytes.
+/// Maximum length of a key or an owner, in bytes.
 pub const KEY_MAX_BYTES: usize = 512;
-/// Longest kind, in bytes.
+/// Maximum length of a kind, in bytes.
 pub const KIND_MAX_BYTES: usize = 64;
-/// Changes that are made together at most: more than a person answers at once.
+/// Maximum number of changes in one call: more than a person answers at once.
 pub const CHANGES_MAX: usize = 1_000;
 
 /// Records by kind and key.
 ///
-/// A change that failed as unavailable may have been made: whoever made it reads the record.
+/// A change that failed as unavailable may have been made; the caller has to read the record.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// Reads a record.
+    /// Reads a record; `None` if it does not exist.
     async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError>;
 
-    /// Reads up to `limit` records of a kind after a key, in the order of their keys, of one owner or of all.
+    /// Lists up to `limit` records of a kind after a key, ordered by key, of one owner or of all owners.
     async fn list(
         &self,
         kind: &str,
@@ -35,23 +35,23 @@ pub trait Records: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Makes several changes one after the other, all or nothing. Returns each record's version after that, `None` where
-    /// there is no such record any more.
+    /// Applies several changes in order, all or nothing. Returns each record's new version, `None` for a deleted
+    /// record.
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError>;
 
-    /// For each of some kinds, the number of the newest change of its records, 0 if there was none: a cheap look at whether
-    /// another process has changed something. A deletion is a change. The number is visible together with the change, and
-    /// within a kind it only grows: a reader that has seen a number has seen all changes of the kind up to it.
+    /// Returns the number of the newest change for each of these kinds, 0 if there was none. Cheap: callers poll it
+    /// for changes by other processes. A deletion is a change. A number becomes visible together with its change and
+    /// only grows within a kind: a reader that has seen a number has seen all changes of the kind up to it.
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError>;
 
-    /// The same for the records of one owner in each of some kinds: a pair is a kind and an owner. A change of the owner of
-    /// a record counts for both. A number may also grow with changes for other owners, so that a store may keep few of them.
+    /// Like [`Records::changes`], but for pairs of a kind and an owner. If a record changes its owner, the change
+    /// counts for both. A number may also grow with changes for other owners, so that a store may keep few counters.
     async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
         let kinds: Vec<&str> = owned.iter().map(|(kind, _)| *kind).collect();
         self.changes(&kinds).await
     }
 
-    /// Writes a record; returns its new version.
+    /// Writes a record and returns its new version.
     async fn put(
         &self,
         kind: &str,
@@ -67,43 +67,43 @@ pub trait Records: Send + Sync {
         })
     }
 
-    /// Deletes a record. One that does not exist is deleted already, unless a version of it was expected.
+    /// Deletes a record. Deleting a missing record succeeds, unless a version was expected.
     async fn delete(&self, kind: &str, key: &str, expected: Expect) -> Result<(), RecordError> {
         self.apply(vec![RecordChange::delete(kind, key, expected)]).await.map(drop)
     }
 }
 
-/// A record as it was read.
+/// A record as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// What it is, in a short word of the caller's: `grant`, `mode`.
+    /// Kind, a short word that the caller chooses: `grant`, `mode`.
     pub kind: String,
-    /// Its key, unique in its kind.
+    /// Key, unique within the kind.
     pub key: String,
-    /// Whose it is.
+    /// Owner, by which records can be listed.
     pub owner: String,
-    /// What it says.
+    /// Content of the record.
     pub value: Value,
-    /// The number of the change that wrote it. No two changes in a store have the same, so that a record that was
-    /// deleted and made again is another.
+    /// Number of the change that wrote the record. Numbers are unique in a store, so that a deleted and recreated
+    /// record has a different version.
     pub version: u64,
-    /// When it was written.
+    /// When the record was written.
     pub updated_at: Timestamp,
 }
 
-/// What a change expects to find.
+/// The version that a change expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// No record.
+    /// The record must not exist.
     Absent,
-    /// This version.
+    /// The record must have this version.
     Version(u64),
-    /// Whatever there is.
+    /// No condition.
     Any,
 }
 
 impl Expect {
-    /// Whether it is met by the version that was found, `None` where there is no record.
+    /// Whether the found version satisfies the expectation; `None` means that there is no record.
     pub fn is_met(self, found: Option<u64>) -> bool {
         match self {
             Self::Absent => found.is_none(),
@@ -113,55 +113,55 @@ impl Expect {
     }
 }
 
-/// A change of one record.
+/// A conditional change of one record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordChange {
-    /// The record's kind.
+    /// Kind of the record.
     pub kind: String,
-    /// Its key.
+    /// Key of the record.
     pub key: String,
-    /// What must be found there.
+    /// Condition for the change.
     pub expected: Expect,
-    /// What is written.
+    /// What the change writes.
     pub write: RecordWrite,
 }
 
-/// What a change writes.
+/// The effect of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordWrite {
-    /// A record.
+    /// Writes the record.
     Put {
-        /// Whose it is.
+        /// New owner.
         owner: String,
-        /// What it says.
+        /// New content.
         value: Value,
     },
-    /// Nothing: the record goes.
+    /// Deletes the record.
     Delete,
-    /// Nothing: the record stays as it is, and the others are made only where it is what was expected.
+    /// Changes nothing: only checks the condition, so that the other changes depend on it.
     Keep,
 }
 
 impl RecordChange {
-    /// Writes a record.
+    /// Creates a change that writes a record.
     pub fn put(kind: &str, key: &str, owner: &str, value: Value, expected: Expect) -> Self {
         let write = RecordWrite::Put { owner: owner.to_owned(), value };
         Self { kind: kind.to_owned(), key: key.to_owned(), expected, write }
     }
 
-    /// Deletes a record.
+    /// Creates a change that deletes a record.
     pub fn delete(kind: &str, key: &str, expected: Expect) -> Self {
         let (kind, key) = (kind.to_owned(), key.to_owned());
         Self { kind, key, expected, write: RecordWrite::Delete }
     }
 
-    /// Leaves a record as it is, where it is what was expected.
+    /// Creates a change that only checks the condition on a record.
     pub fn keep(kind: &str, key: &str, expected: Expect) -> Self {
         let (kind, key) = (kind.to_owned(), key.to_owned());
         Self { kind, key, expected, write: RecordWrite::Keep }
     }
 
-    /// Makes the change ready to be stored; refuses what no store takes.
+    /// Validates and encodes the change. Returns an error if it exceeds the limits.
     pub fn prepare(self) -> Result<PreparedChange, StoreError> {
         let Self { kind, key, expected, write } = self;
         check_size("kind of a record", kind.len(), 1, KIND_MAX_BYTES)?;
@@ -178,7 +178,7 @@ impl RecordChange {
         Ok(PreparedChange { kind, key, expected, write })
     }
 
-    /// Makes changes ready that are made together.
+    /// Validates and encodes changes that are applied together.
     pub fn prepare_all(changes: Vec<Self>) -> Result<Vec<PreparedChange>, StoreError> {
         if changes.len() > CHANGES_MAX {
             let why = format!("{} changes of records at once; {CHANGES_MAX} are allowed", changes.len());
@@ -188,37 +188,37 @@ impl RecordChange {
     }
 }
 
-/// A change of which everything is known to fit.
+/// A validated change, ready to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedChange {
-    /// The record's kind.
+    /// Kind of the record.
     pub kind: String,
-    /// Its key.
+    /// Key of the record.
     pub key: String,
-    /// What must be found there.
+    /// Condition for the change.
     pub expected: Expect,
-    /// What is written.
+    /// What the change writes.
     pub write: PreparedWrite,
 }
 
-/// What a change writes, as it is stored.
+/// The effect of a change, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreparedWrite {
-    /// A record.
+    /// Writes the record.
     Put {
-        /// Whose it is.
+        /// New owner.
         owner: String,
-        /// Its value as JSON.
+        /// New content as JSON.
         value: String,
     },
-    /// Nothing: the record goes.
+    /// Deletes the record.
     Delete,
-    /// Nothing: the record stays.
+    /// Changes nothing.
     Keep,
 }
 
 impl PreparedChange {
-    /// Refuses the change where something else was found than it expects.
+    /// Returns a conflict if the found version does not satisfy the condition.
     pub fn check(&self, found: Option<u64>) -> Result<(), RecordError> {
         if self.expected.is_met(found) {
             return Ok(());
@@ -237,7 +237,7 @@ fn check_size(what: &str, found: usize, least: usize, most: usize) -> Result<(),
 fn encode(kind: &str, key: &str, value: &Value) -> Result<String, StoreError> {
     let text = value.to_string();
     check_size(&format!("value of {kind} `{key}`"), text.len(), 1, VALUE_MAX_BYTES)?;
-    // A value can be nested more deeply than whoever reads it back allows.
+    // A value may be nested more deeply than the JSON parser accepts.
     serde_json::from_str::<Value>(&text).map_err(|error| StoreError::Refused {
         why: format!("the value of {kind} `{key}` could not be read back: {error}"),
     })?;
@@ -247,17 +247,17 @@ fn encode(kind: &str, key: &str, value: &Value) -> Result<String, StoreError> {
 /// Why records were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Something else was found than was expected: nothing was changed.
+    /// A record has another version than expected: nothing was changed.
     #[error("{kind} `{key}` was changed by somebody else; read it again")]
     Conflict {
-        /// The kind of the record.
+        /// Kind of the record.
         kind: String,
-        /// Its key.
+        /// Key of the record.
         key: String,
-        /// The version that was found; `None` where there is no record.
+        /// The version that was found; `None` if there is no record.
         found: Option<u64>,
     },
-    /// The store refused or failed.
+    /// The store rejected the change or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,7 +1,7 @@
 //! The schema port: compiles JSON schemas and reports where a value does not match.
 //!
-//! The engine bounds a schema before it compiles it ([`ValueCheck`](crate::tool::ValueCheck)); an implementation bounds
-//! the time that a pattern may take, because a schema may come from a server.
+//! The engine limits the size of a schema before it compiles it ([`ValueCheck`](crate::tool::ValueCheck)). An
+//! implementation must limit the time that a pattern may take, because a schema may come from a server.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use serde_json::Value;
 
 /// Compiles JSON schemas.
 pub trait SchemaCompiler: Send + Sync {
-    /// Compiles a schema (draft 2020-12 unless it names another). It fetches nothing: a reference that leaves the schema is
-    /// an error. The error says why the schema cannot be used.
+    /// Compiles a schema (draft 2020-12 unless it names another). It fetches nothing: a reference outside the schema
+    /// is an error. The error says why the schema is unusable.
     fn compile(&self, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String>;
 }
 
 /// A compiled schema.
 pub trait CompiledSchema: Send + Sync {
-    /// Returns the first `max` places at which a value does not match; none if it matches.
+    /// Returns the first `max` mismatches of a value; empty if it matches.
     fn faults(&self, value: &Value, max: usize) -> Vec<SchemaFault>;
 }
 
-/// A place at which a value does not match its schema.
+/// A mismatch between a value and its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaFault {
-    /// The place in the value, as a JSON Pointer (RFC 6901); empty for the whole value.
+    /// Location in the value, as a JSON Pointer (RFC 6901); empty for the whole value.
     pub path: String,
-    /// What does not match there, with the value.
+    /// Description of the mismatch, with the value.
     pub problem: String,
-    /// The name of the required member that is missing there.
+    /// Name of the required member that is missing there, if that is the mismatch.
     pub missing: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! The store port: opens the parts of a store together.
+//! The store port: opens all parts of a store together.
 //!
-//! The parts are ports of their own; the engine never closes a store.
+//! Each part has its own port. The engine never closes a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::clock::Clock;
 use super::journal::{Journal, StoreError};
 use super::records::Records;
 
-/// A store that an engine opens when it is built.
+/// A store that the engine opens when it is built.
 #[async_trait]
 pub trait OpenStore: Send + Sync {
     /// The folder that holds the store; `None` if it is not on this machine's disk. The engine rejects a working folder
     /// that contains it: an agent that can write to its own store could forge approvals.
     fn folder(&self) -> Option<&Path>;
 
-    /// Opens the store. `clock` is the engine's.
+    /// Opens the store. `clock` is the engine's clock.
     async fn open(&self, clock: Arc<dyn Clock>) -> Result<StoreParts, StoreError>;
 }
 
 /// The parts of an open store.
 #[derive(Clone)]
 pub struct StoreParts {
-    /// Events, lists and inboxes.
+    /// Events, list views and inboxes.
     pub journal: Arc<dyn Journal>,
     /// Large contents.
     pub blobs: Arc<dyn Blobs>,
-    /// Records beside the threads.
+    /// Records outside the threads.
     pub records: Arc<dyn Records>,
-    /// The bus among the processes on the store; `None` if there is only one process.
+    /// The bus between the processes that have the store open; `None` if there is only one process.
     pub bus: Option<Arc<dyn Bus>>,
 }

@@ -1,7 +1,7 @@
-//! The tool port: a shape, an effect class, and a call.
+//! The tool port: a spec, an effect class, and a call.
 //!
-//! A tool never decides whether it may run and never retries itself. What the model should see is
-//! a [`ToolOutput`], also when it went wrong; a call that has no answer yet says so with a [`ToolOutcome`].
+//! A tool never decides whether it may run, and never retries itself. It returns errors for the model as a
+//! [`ToolOutput`]; a call without an answer yet returns another [`ToolOutcome`].
 
 use std::sync::Arc;
 
@@ -17,237 +17,240 @@ use windlass_machine::{
 use super::background::Background;
 use super::offload::OffloadedResults;
 
-/// Something that a model can ask for.
+/// A tool that a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Name, description, schema and annotations; the same for the tool's life.
+    /// Returns name, description, schema and annotations. They must not change during the tool's life.
     fn spec(&self) -> &ToolSpec;
 
-    /// What the tool says of itself beside its spec; the same for the tool's life.
+    /// Returns properties beside the spec. They must not change during the tool's life.
     fn traits(&self) -> ToolTraits<'_> {
         ToolTraits::default()
     }
 
-    /// What a call with these arguments does. It differs from what the tool's own shape says only for a tool that does
-    /// different things by its arguments, such as one that reads and writes. It reads nothing but what it is given.
+    /// Returns the effects of a call with these arguments. Override it for a tool whose effects depend on the
+    /// arguments, such as one that both reads and writes. It must depend on the arguments alone.
     fn conduct(&self, _arguments: &Value) -> Conduct {
         let spec = self.spec();
         Conduct { annotations: spec.annotations, class: self.traits().effect_class(spec), added: Vec::new() }
     }
 
-    /// Why its calls can do nothing at the moment: its server is away, for example. For people who list tools.
+    /// Returns why calls cannot work at the moment, for example because the server is down. Shown in lists of tools.
     fn unavailable(&self) -> Option<String> {
         None
     }
 
-    /// The server that a call with these arguments goes to: another than
-    /// [`ToolTraits::server`] only for a tool of the engine that reaches several. Rules for a server hold for it. It reads
-    /// nothing but what it is given.
+    /// Returns the server that a call with these arguments goes to, so that rules for that server apply. It differs
+    /// from [`ToolTraits::server`] only for an engine tool that reaches several servers. It must depend on the
+    /// arguments alone.
     fn server_for(&self, _arguments: &Value) -> Option<String> {
         self.traits().server.map(str::to_owned)
     }
 
-    /// Whether runs of a workspace are shown the tool. A call of one that they are not shown is the tool's to answer.
+    /// Whether runs of a workspace are shown the tool. If a model calls it anyway, the tool itself answers the call.
     fn is_offered(&self, _workspace: &str) -> bool {
         true
     }
 
-    /// What it keeps at work beside its calls, where it does.
+    /// Returns the background commands that the tool manages, if any.
     fn background(&self) -> Option<Arc<dyn Background>> {
         None
     }
 
-    /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
-    /// reply in its context. Arguments that make no question give `None`: the call starts without one, and says why.
+    /// Returns the question of a call, for a tool whose purpose is to ask people. The driver asks first and then
+    /// starts the call with the reply. If the arguments contain no question, return `None`: the call then starts
+    /// without a reply and reports the error.
     fn asks(&self, _arguments: &Value) -> Option<Ask> {
         None
     }
 
-    /// Whether a call with these arguments leaves something at work in its thread after it has answered, such as a command
-    /// in the background: it is refused where there is no conversation that could look after it.
+    /// Whether a call with these arguments leaves work running in its thread after it has returned, such as a
+    /// background command. Such a call is rejected outside a conversation, because nothing would end that work.
     fn outlives(&self, _arguments: &Value) -> bool {
         false
     }
 
-    /// Tells what a call would do, for the people who approve it, if [`ToolTraits::previews`]: a difference, a plan, a
-    /// price. Changes nothing. The same state of the world gives the same text: the text is made again before an approved
-    /// call starts, and a different one asks people again.
+    /// Describes what a call would do, for its approvers, if [`ToolTraits::previews`]: a diff, a plan or a price. It
+    /// must change nothing, and the same state must give the same text. The driver requests the text again before an
+    /// approved call starts; if it differs, people have to approve again.
     async fn preview(&self, _context: CallContext, _arguments: Value) -> Result<String, String> {
         Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
     }
 
-    /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
-    /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
+    /// Runs one call. `arguments` match the schema. The driver contains panics and hangs, and on a multi-threaded
+    /// runtime also a call that blocks its thread. Such a call, once killed, runs on until its next await point.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome;
 
-    /// Told once that a call which was put off, or has asked something, never goes on, because its run has ended: what it
-    /// left at work elsewhere may be stopped. `state` is what the tool wanted back. Nothing of it is recorded, and where
-    /// the process dies nobody is told.
+    /// Notifies the tool that a deferred or asking call will never resume, because its run has ended. The tool may
+    /// stop work that the call left elsewhere. `state` is the call's recorded state. This is best effort: it is
+    /// called once, never recorded, and omitted if the process dies.
     async fn let_go(&self, _state: &str) {}
 }
 
-/// What a tool says of itself beside its spec. A tool names the fields in which it differs from
-/// [`default`](ToolTraits::default) and ends with `..ToolTraits::default()`, so that a new field does not break it.
+/// Properties of a tool beside its spec. Set the fields that differ from [`default`](ToolTraits::default) and end
+/// with `..ToolTraits::default()`, so that new fields do not break the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolTraits<'a> {
-    /// What may be done again when the outcome of a call was lost; `None`: as its annotations say.
+    /// Effect class of the calls; `None`: derived from the annotations.
     pub class: Option<EffectClass>,
-    /// Which arguments are paths in the working folder, as JSON pointers. Rules judge the files that they lead to, an
-    /// approval is for those files, and the call's folder opens no others under these paths.
+    /// Arguments that are paths in the working folder, as JSON pointers. Rules judge the files that the paths resolve
+    /// to. An approval covers those files, and the call's folder opens no other files under these paths.
     pub path_arguments: &'a [&'static str],
-    /// What it is about: some modes have nothing of an area.
+    /// Subject area; some modes withhold the tools of an area.
     pub area: Area,
-    /// Whether some of its calls only read, by their arguments, although its own shape does not say so: modes that change
-    /// nothing then show it, and refuse the other calls.
+    /// Whether some calls only read, depending on their arguments, although the annotations do not say so. Modes that
+    /// change nothing then show the tool and refuse the other calls.
     pub reads_too: bool,
-    /// Whether its annotations are not believed: those of a server, unless an administrator has said so.
+    /// Whether the annotations are not trusted: those of a server, unless an administrator trusts it.
     pub is_untrusted: bool,
-    /// The server that the tool belongs to; `None` for the engine's own.
+    /// Name of the server that provides the tool; `None` for an engine tool.
     pub server: Option<&'a str>,
-    /// The name that its server knows it by, if that differs from the spec's: two servers may have tools of one name.
+    /// The tool's name on its server, if it differs from the spec's name. Two servers may have tools of the same
+    /// name.
     pub remote_name: Option<&'a str>,
-    /// Whether the tool changes files only through the call's folder, which records each change. A call of any other tool
-    /// that is not pure may have changed files without a record, so that a restore reports it.
+    /// Whether the tool changes files only through the call's folder, which records each change. A call of another
+    /// tool may change files without a record unless it is pure; a restore therefore reports it.
     pub records_changes: bool,
-    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
-    /// the thread's journal: forks have it, and a rollback takes it back.
+    /// Key of the tool's state in the thread, shared by all tools with the same key. The state belongs to the
+    /// journal: a fork copies it, and a rollback reverts it.
     pub keeps: Option<&'a str>,
-    /// The group that it belongs to by its own word.
+    /// Name of the toolset that the tool itself asks to belong to.
     pub toolset: Option<&'a str>,
-    /// Whether the tool itself says what is wrong with arguments that do not fit its schema: it is then called with them.
+    /// Whether the tool validates its own arguments. The driver then calls it even if they do not match the schema.
     pub checks_arguments: bool,
-    /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.
+    /// Whether the tool returns complete offloaded results. Its own results are never offloaded.
     pub fetches: bool,
-    /// Whether the tool can tell beforehand what a call would do: see [`Tool::preview`].
+    /// Whether [`Tool::preview`] can describe a call before it runs.
     pub previews: bool,
-    /// Whether each pure call only reads the working folder or what the thread keeps. It uses no network, changes
-    /// nothing, reports no progress, and never asks or defers. The driver may run such a call before its
-    /// start is durable, and record start and result in one append.
+    /// Whether each pure call only reads the working folder or the thread's tool state. Such a call uses no network,
+    /// changes nothing, reports no progress, and never asks or defers. The driver may run it before its start is
+    /// durable, and record start and result in one append.
     pub reads_locally: bool,
 }
 
 impl ToolTraits<'_> {
-    /// What may be done again when the outcome of a call of a tool with this spec was lost.
+    /// Returns the effect class of a tool with this spec.
     pub fn effect_class(&self, spec: &ToolSpec) -> EffectClass {
         self.class.unwrap_or_else(|| EffectClass::from_annotations(spec.annotations))
     }
 }
 
-/// What one call does.
+/// The effects of one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conduct {
-    /// Hints about it.
+    /// Hints about the call's effects.
     pub annotations: Annotations,
-    /// What may be done again when its outcome was lost.
+    /// What may be repeated after the outcome was lost.
     pub class: EffectClass,
-    /// Names and digests of what decides about the call beside its arguments, such as the address that it goes to: an
-    /// approval holds for these and no others. Never of a secret.
+    /// Names and digests of the inputs that decide about the call beside its arguments, such as the address that it
+    /// goes to. An approval is bound to them. Must not contain digests of secrets.
     pub added: Vec<(String, Digest)>,
 }
 
-/// Tools that come and go while the engine runs: those of servers, for example.
+/// A source of tools that change while the engine runs, such as the tools of servers.
 ///
-/// A name that another source or the engine itself has is left to whoever asks the source; a source gives each of its
-/// own names once.
+/// If several sources or the engine provide the same name, the code that reads the source resolves the conflict.
+/// Within a source, names must be unique.
 pub trait ToolSource: Send + Sync {
-    /// The tools at hand now, sorted by name. One that cannot be reached at the moment stays in it: its calls say why.
+    /// Returns the current tools, sorted by name. A temporarily unreachable tool stays in the list; its calls return
+    /// an error.
     fn tools(&self) -> Arc<[Arc<dyn Tool>]>;
 
-    /// Another number says that [`ToolSource::tools`] gives others than before. It is cheap: it is read often.
+    /// Returns a number that changes whenever [`ToolSource::tools`] changes. Must be cheap: it is read often.
     fn version(&self) -> u64;
 }
 
-/// What a call is given beside its arguments.
+/// Context of a call, beside its arguments.
 #[derive(Clone)]
 pub struct CallContext {
-    /// The tenant.
+    /// The tenant of the thread.
     pub workspace: Arc<str>,
-    /// The thread that the call belongs to.
+    /// Thread of the call.
     pub thread: ThreadId,
-    /// The run that the call belongs to.
+    /// Run of the call.
     pub run: RunId,
-    /// The call.
+    /// Step and index of the call.
     pub call: CallKey,
-    /// Stable id of the effect; the same however often the call is started.
+    /// Stable id of the effect; the same for every start of the call.
     pub effect_id: EffectId,
-    /// What may be done again of the call, as it was recorded when the call was let through, an administrator's word
-    /// included; `None` where nothing was: for a look at what a call would do, and a read for another call's outcome.
+    /// The effect class that was recorded when the call was allowed, including an administrator's override. `None` if
+    /// there is no verdict: for a preview, and for reading another call's outcome.
     pub class: Option<EffectClass>,
-    /// Fires when the call is to end; 5 s later it is killed.
+    /// Cancelled when the call should end; the driver kills the call 5 s later.
     pub cancel: CancellationToken,
-    /// The folder that tools work in, where there is one.
+    /// The working folder; `None` if the thread has none.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
-    /// When the call was started.
+    /// When this start of the call happened.
     pub now: Timestamp,
-    /// The time zone that the run is told the time in, as an offset from UTC in minutes.
+    /// Time zone for times shown to the model, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,
-    /// What the tool keeps with the thread, where it has kept anything. Nothing else changes it while the call runs,
-    /// unless the call is pure, and runs beside others.
+    /// The tool's state in the thread, if it has stored any. It does not change while the call runs, except under a
+    /// pure call, which may run beside other calls.
     pub kept: Option<String>,
-    /// The whole of results that the model has seen summaries of, for a tool that fetches them.
+    /// Access to complete offloaded results, for a tool that fetches them.
     pub results: OffloadedResults,
-    /// What people said to what the call asked; `None` at its first start.
+    /// The reply to the call's question; `None` at the first start.
     pub reply: Option<ToolReply>,
-    /// What a call that was put off until now wanted back; `None` at its first start, and with a reply.
+    /// The state of a deferred call that resumes; `None` at the first start, and if there is a reply.
     pub resumed: Option<ToolResumed>,
-    /// Progress for whoever watches; lost when nobody does, and never recorded. It also gives the call its full time
-    /// again.
+    /// Sends progress to watchers. Progress is never recorded, and is lost if no watcher is connected. Each report
+    /// restarts the call's timeout.
     pub progress: ProgressSender,
 }
 
-/// What people said to what a call asked.
+/// The reply to a call's question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
-    /// A reply, or that it was declined.
+    /// The answer, or that people declined to answer.
     pub answer: Answer,
-    /// What the tool wanted back.
+    /// The state that the tool returned with the question.
     pub state: Option<String>,
 }
 
-/// What a call that was put off gets back when its time has come.
+/// State of a deferred call when it resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResumed {
-    /// How often it was put off.
+    /// How often the call was deferred.
     pub times: u32,
-    /// What the tool wanted back.
+    /// The state that the tool returned with the deferral.
     pub state: Option<String>,
 }
 
-/// When a deferred call continues. Until then nothing of it is held: no task, no memory, no process. It may be deferred
-/// 10,000 times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
+/// A request to resume a call later. Until then the call holds no task, memory or process. A call may be deferred
+/// 10,000 times, for at most a year each; a longer delay is cut to a year.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {
     /// How long from now, in milliseconds.
     pub after_ms: u64,
-    /// What the tool wants back; recorded.
+    /// Data that the tool gets back when it resumes; recorded in the journal.
     pub state: Option<String>,
-    /// What may be done again of what is left, when its outcome is lost. A call that only looks after what has begun
-    /// elsewhere says [`Rest::Repeatable`], whatever its effect class says of the whole.
+    /// What may be repeated of the rest of the call if its outcome is lost. A call that only polls work started
+    /// elsewhere returns [`Rest::Repeatable`], whatever its effect class.
     pub rest: Rest,
 }
 
-/// What a call asks people before it can go on.
+/// A question to people that a call needs before it can continue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
     /// A question, a sign-in or a hand-off.
     pub kind: InterruptKind,
-    /// Whose reply counts, and what silence means.
+    /// Whose answer counts, and what happens on expiry.
     pub terms: Terms,
-    /// What the tool wants back with the reply; recorded.
+    /// Data that the tool gets back with the reply; recorded in the journal.
     pub state: Option<String>,
 }
 
-/// Sends progress texts; never blocks, and nothing is kept where nobody watches.
+/// Sends progress texts. Never blocks; texts are dropped if no watcher is connected.
 #[derive(Clone, Default)]
 pub struct ProgressSender(pub(crate) Option<Arc<dyn Fn(String) + Send + Sync>>);
 
 impl ProgressSender {
-    /// Sends to whoever wants to hear; it must not block.
+    /// Creates a sender that calls `send`, which must not block.
     pub fn new(send: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(send)))
     }
 
-    /// Reports progress.
+    /// Reports progress to the watchers.
     pub fn report(&self, text: impl Into<String>) {
         if let Some(send) = &self.0 {
             send(text.into());
@@ -255,51 +258,51 @@ impl ProgressSender {
     }
 }
 
-/// How a call ended, or what it waits for.
+/// The result of a started call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
-    /// It has an answer, which may be an error.
+    /// An answer, which may be an error.
     Done(ToolOutput),
-    /// People have to reply first. The call is started again with the reply.
+    /// The call needs a reply from people. The driver starts it again with the reply.
     Ask(Box<Ask>),
-    /// It continues later. The call is started again at that time. A run that is cancelled meanwhile starts nothing: the
-    /// call is then in doubt, unless it is pure.
+    /// The call resumes later: the driver starts it again at that time. If its run is cancelled meanwhile, the driver
+    /// does not start it, and the call is in doubt unless it is pure.
     Defer(Box<Deferral>),
-    /// It was sent and no answer came, so that its outcome is unknown. What that means is decided by its effect class, as
-    /// for a call that was killed; one that was deferred is not looked after again.
+    /// The call was sent and got no answer, so that its outcome is unknown. The effect class decides what follows, as
+    /// after a killed call. A deferred call is not resumed to find out.
     Unknown {
-        /// Why.
+        /// Why there is no answer.
         reason: String,
     },
 }
 
 impl ToolOutcome {
-    /// A text answer.
+    /// Returns a text answer.
     pub fn text(text: impl Into<String>) -> Self {
         ToolOutput::text(text).into()
     }
 
-    /// An error that the model can read and react to.
+    /// Returns an error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
         ToolOutput::error(text).into()
     }
 
-    /// An error, because what carries the tool out is not there: nothing was done.
+    /// Returns an error because the tool's backend is unavailable: the call did nothing.
     pub fn unavailable(text: impl Into<String>) -> Self {
         ToolOutput::unavailable(text).into()
     }
 
-    /// People have to reply first.
+    /// Asks people first.
     pub fn ask(ask: Ask) -> Self {
         Self::Ask(Box::new(ask))
     }
 
-    /// The call continues later.
+    /// Defers the call.
     pub fn defer(deferral: Deferral) -> Self {
         Self::Defer(Box::new(deferral))
     }
 
-    /// What the tool wants back when the call is started again.
+    /// Returns the state that the tool gets back when the call is started again.
     pub fn state(&self) -> Option<&str> {
         match self {
             Self::Ask(ask) => ask.state.as_deref(),
@@ -308,7 +311,7 @@ impl ToolOutcome {
         }
     }
 
-    /// The call was sent, and its outcome is unknown.
+    /// Reports that the call was sent and its outcome is unknown.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self::Unknown { reason: reason.into() }
     }
@@ -320,58 +323,59 @@ impl From<ToolOutput> for ToolOutcome {
     }
 }
 
-/// What a call answered, for the model.
+/// A call's answer for the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// The parts, in order; the driver leaves out the last ones of a result that has too many.
+    /// Parts in display order. The driver drops the last ones if a result has too many.
     pub parts: Vec<OutputPart>,
-    /// Whether it went wrong.
+    /// Whether the answer reports an error.
     pub error: bool,
-    /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
-    /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
+    /// New state of the tool in the thread, at most 256 KiB; `None` leaves it unchanged. It is recorded together with
+    /// the answer or not at all, so that a call without other effects may be repeated.
     pub keep: Option<String>,
-    /// Whether nothing was done, because what carries the tool out is not there; the run then says that it lacked it.
+    /// Whether the call did nothing because the tool's backend is unavailable. The run then lists the tool as
+    /// missing.
     pub unavailable: bool,
 }
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputPart {
-    /// Text; the driver shortens it to what a result may hold.
+    /// Text; the driver truncates it to the maximum size of a result.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
-        /// For example `image/png`.
+        /// Media type, for example `image/png`.
         media_type: String,
-        /// The file's bytes.
+        /// Content of the file.
         bytes: Bytes,
     },
     /// A document.
     File {
-        /// The name shown to the model.
+        /// Name shown to the model.
         name: String,
-        /// For example `application/pdf`.
+        /// Media type, for example `application/pdf`.
         media_type: String,
-        /// The file's bytes.
+        /// Content of the file.
         bytes: Bytes,
     },
 }
 
 impl ToolOutput {
-    /// A text answer.
+    /// Creates a text answer.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![OutputPart::Text(text.into())], ..Self::default() }
     }
-    /// The same answer, and this is kept with the thread from now on.
+    /// Adds a new state for the tool to keep in the thread.
     pub fn keeping(mut self, value: impl Into<String>) -> Self {
         self.keep = Some(value.into());
         self
     }
-    /// An error, because what carries the tool out is not there: nothing was done.
+    /// Creates an error because the tool's backend is unavailable: the call did nothing.
     pub fn unavailable(text: impl Into<String>) -> Self {
         Self { unavailable: true, ..Self::error(text) }
     }
-    /// An error that the model can read and react to.
+    /// Creates an error that the model can read and react to.
     pub fn error(text: impl Into<String>) -> Self {
         Self { parts: vec![OutputPart::Text(text.into())], error: true, ..Self::default() }
     }

@@ -1,6 +1,6 @@
-//! The tools that a run has: the engine's, those of its workspace, and its own; and the catalogue that its model was shown.
+//! The tools of a run: the engine's, those of its workspace, and its own; and the catalogue that its model was shown.
 //!
-//! It calls no tool.
+//! This module calls no tool.
 
 pub(crate) mod own;
 pub(crate) mod tools;
@@ -23,7 +23,7 @@ use crate::tool::toolset::{Loaded, SHELF_NAMES};
 use own::{Given, OwnTools};
 use tools::{Offered, Tools};
 
-/// How long tools of a run that the store does not know are kept: its message may still wait for another run's end.
+/// How long the own tools of a run are kept if the store does not know the run: its message may still be queued.
 const KEPT_MS: u64 = 86_400_000;
 
 /// The tools of an engine and of its runs.
@@ -54,18 +54,18 @@ impl ToolCatalog {
         }
     }
 
-    /// The engine's tools as they are now.
+    /// Returns the engine's current tools.
     pub(crate) fn now(&self) -> Arc<Offered> {
         self.tools.now()
     }
 
-    /// Those that runs of a workspace are shown.
+    /// Returns the current tools that runs of a workspace are shown.
     pub(crate) fn now_in(&self, workspace: &str) -> Arc<Offered> {
         self.tools.now_in(workspace)
     }
 
-    /// Gives a run tools in place of the engine's of these names; returns all that it then has, and the names of what is
-    /// its own.
+    /// Replaces the engine's tools of these names for a run, and adds further tools. Returns the resulting tools, and
+    /// the names of the run's own tools.
     pub(crate) fn give(
         &self,
         workspace: &str,
@@ -86,14 +86,15 @@ impl ToolCatalog {
         Ok((offered, names))
     }
 
-    /// The tools of a run.
+    /// Returns the tools of a run.
     pub(crate) fn of_run(&self, workspace: &str, thread: &ThreadId, run: &Run) -> Arc<Offered> {
         let (own, base) = (&run.options.own_tools, self.now_in(workspace));
         if own.is_empty() {
             return base;
         }
         if let Some(given) = self.own.runs().get_mut(&run.id) {
-            // The engine's have changed meanwhile; one that now clashes with the run's own leaves things as they were.
+            // The engine's tools have changed meanwhile. If a new one conflicts with the run's own tools, the run
+            // keeps its previous set.
             if given.base != base.digest
                 && let Ok(offered) = self.tools.with(&base, &given.names, given.tools.clone())
             {
@@ -117,18 +118,19 @@ impl ToolCatalog {
         }
     }
 
-    /// The tools of the active run alone that this process does not have, of those that its model is shown or has loaded.
+    /// Returns the names of the run's own tools that this process does not have, among those that the model is shown
+    /// or has loaded.
     pub(crate) async fn lacking(&self, state: &State) -> BTreeSet<ToolName> {
         let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return BTreeSet::new() };
         if run.options.own_tools.is_empty() {
             return BTreeSet::new();
         }
         let registry = &self.of_run(&state.workspace, thread, run).registry;
-        // Where a run was given its tools, what is not there is nowhere.
+        // This process was given the run's tools, so a missing one exists in no process.
         if self.own.runs().contains_key(&run.id) {
             return BTreeSet::new();
         }
-        // A disabled tool is nowhere.
+        // A disabled tool is unavailable in every process.
         let is_gone = |name: &&ToolName| registry.get(name.as_str()).is_none() && !registry.is_disabled(name);
         let mut gone: BTreeSet<ToolName> = run.options.own_tools.iter().filter(is_gone).cloned().collect();
         if !gone.is_empty()
@@ -140,13 +142,14 @@ impl ToolCatalog {
             };
             let loaded = Loaded::read(loaded.as_deref(), &run.id);
             let has_loaded = |name: &ToolName| loaded.alone().is_some_and(|part| part.has(name));
-            // What the run was to do without from its start, no process has: it may be what others have loaded.
+            // A tool that the run excluded from its start exists in no process. A name that is neither shown nor
+            // loaded may be such a tool.
             gone.retain(|name| shown.iter().any(|spec| spec.name == *name) || has_loaded(name));
         }
         gone
     }
 
-    /// Forgets the tools of runs that have ended, wherever they did.
+    /// Drops the tools of runs that have ended in any process.
     pub(in crate::drive) async fn prune(&self) -> Result<(), StoreError> {
         let now_ms = self.clock.monotonic_ms();
         let given: Vec<(RunId, u64)> =
@@ -163,7 +166,7 @@ impl ToolCatalog {
         Ok(())
     }
 
-    /// The tool catalogue that a run is pinned to.
+    /// Returns the tool catalogue that a run is pinned to.
     pub(crate) async fn catalogue(&self, blob: Option<&BlobRef>) -> Result<Arc<[ToolSpec]>, StoreError> {
         let Some(blob) = blob else { return Ok(Arc::from([])) };
         if let Some(known) = self.kept.get(&blob.digest) {
@@ -178,7 +181,7 @@ impl ToolCatalog {
         Ok(specs)
     }
 
-    /// The tools that the model of a run's request is shown. `own` are the names of the run's own tools.
+    /// Returns the tools for a request to the run's model. `own` are the names of the run's own tools.
     pub(crate) async fn shown(
         &self,
         request: &ModelRequest,
@@ -192,7 +195,7 @@ impl ToolCatalog {
             let more = loaded.shown(own).filter(|spec| !pinned.contains(&spec.name));
             tools = tools.iter().chain(more).cloned().collect();
         }
-        // What an administrator has taken out since is shown no more.
+        // Hides tools that an administrator has disabled since the run started.
         let offered = self.now();
         let is_disabled = |spec: &ToolSpec| offered.registry.is_disabled(&spec.name);
         if tools.iter().any(is_disabled) {
@@ -205,13 +208,13 @@ impl ToolCatalog {
     }
 }
 
-/// Whether these are all of a run's own tools, beside those that load them.
+/// Whether `tools` contains all of a run's own tools, except those that load other tools.
 fn has_all(tools: &[Arc<dyn Tool>], own: &[ToolName]) -> bool {
     let is_there = |name: &ToolName| tools.iter().any(|tool| tool.spec().name == *name);
     own.iter().all(|name| SHELF_NAMES.contains(&name.as_str()) || is_there(name))
 }
 
-/// Whether a server's tool has a name that is the engine's: what loads tools is not the server's to say.
+/// Whether a server's tool has a reserved name: only the engine provides tools that load other tools.
 fn takes_a_place(tool: &dyn Tool) -> bool {
     let name = tool.spec().name.as_str();
     let takes = tool.traits().server.is_some() && SHELF_NAMES.contains(&name);

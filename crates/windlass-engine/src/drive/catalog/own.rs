@@ -1,8 +1,8 @@
-//! Tools that a single run has beside the engine's: those of a tenant, with the tenant's credentials. (LM-I7)
+//! Tools that a single run has beside the engine's, such as a tenant's tools with the tenant's credentials. (LM-I7)
 //!
-//! They live in this process, because what they hold must not be recorded; the journal knows their names. A process
-//! that takes a run up without them asks the host program for them. Where that has none, their calls wait for a process
-//! that has: they are never made with tools of the engine that happen to have the same names.
+//! They exist only in this process, because their secrets must not be recorded; the journal has their names. A
+//! process that resumes the run without them requests them from the host program. If the program has none, their
+//! calls wait for a process that does. The engine's tools of the same names are never used instead.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,28 +15,28 @@ use crate::error::{EngineError, TryAgain};
 use crate::port::journal::Accepted;
 use crate::port::tool::Tool;
 
-/// Finds the tools of a run that another process has started.
+/// Returns the tools of a run that another process has started.
 pub(crate) type ToolsOf = dyn Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync;
 
-/// How long a thread whose calls wait for tools is left to other processes, before this one looks again whether it has
-/// them by now.
+/// How long this process leaves a thread to others if its calls wait for missing tools. Afterwards it checks again
+/// whether it has the tools.
 const PUT_BY_MS: u64 = 60_000;
 
-/// The tools of runs that have some of their own.
+/// The own tools of runs.
 #[derive(Default)]
 pub(crate) struct OwnTools {
     pub(in crate::drive) find: Option<Arc<ToolsOf>>,
     runs: Mutex<HashMap<RunId, Given>>,
-    /// Threads whose calls wait for tools that are not here, and when that was seen last.
+    /// Threads whose calls wait for tools that this process does not have, with the time of the last check.
     put_by: Mutex<HashMap<ThreadId, u64>>,
 }
 
-/// The tools that a run was given.
+/// The tools of one run.
 pub(in crate::drive) struct Given {
-    /// Names that are the run's own, and its tools.
+    /// Names of the engine's tools that the run replaces or excludes, and the run's own tools.
     pub names: Vec<ToolName>,
     pub tools: Vec<Arc<dyn Tool>>,
-    /// The engine's tools with them, and which those were.
+    /// All tools of the run, and the digest of the engine's tools that they were built from.
     pub offered: Arc<Offered>,
     pub base: Digest,
     pub at_ms: u64,
@@ -55,13 +55,13 @@ impl OwnTools {
         put_by.insert(thread.clone(), now_ms);
     }
 
-    /// Whether a thread was left to others just now.
+    /// Whether this process has recently left a thread to others.
     pub(crate) fn is_put_by(&self, thread: &ThreadId, now_ms: u64) -> bool {
         let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
         put_by.get(thread).is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS)
     }
 
-    /// The threads that were left to others just now.
+    /// Returns the threads that this process has recently left to others.
     pub(in crate::drive) fn all_put_by(&self, now_ms: u64) -> Vec<ThreadId> {
         let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
         let left = put_by.iter().filter(|(_, at_ms)| now_ms.saturating_sub(**at_ms) < PUT_BY_MS);
@@ -77,19 +77,20 @@ impl OwnTools {
         self.runs().remove(run);
     }
 
-    /// Forgets what a run is given unless its message is sent.
+    /// Returns a guard that drops the run's tools unless its message is sent.
     pub(crate) fn unsent(&self, run: &RunId) -> Unsent<'_> {
         Unsent { own: self, run: Some(run.clone()) }
     }
 
-    /// Forgets a run's tools if its message was certainly not accepted.
+    /// Drops a run's tools if its message was certainly not accepted.
     pub(crate) fn settled(
         &self,
         run: &RunId,
         sent: Result<Decided, EngineError>,
     ) -> Result<Accepted, EngineError> {
         let settled = sent.and_then(|accepted| accepted.map_err(EngineError::from));
-        // What may succeed later may have succeeded: a driver that is slow, a store that did not answer.
+        // After an error that permits a retry, the message may have been accepted: the driver was slow, or the store
+        // did not answer.
         let is_over = settled.as_ref().is_err_and(|error| {
             matches!(error, EngineError::Rejected(_)) || error.judge().1 == TryAgain::Never
         });
@@ -100,14 +101,14 @@ impl OwnTools {
     }
 }
 
-/// A run whose message is not sent yet: dropped as such, it leaves nothing behind.
+/// A run whose message was not sent yet. Dropping the guard drops the run's tools.
 pub(crate) struct Unsent<'a> {
     own: &'a OwnTools,
     run: Option<RunId>,
 }
 
 impl Unsent<'_> {
-    /// Keeps what the run was given: its message goes out.
+    /// Keeps the run's tools, because its message is being sent.
     pub(crate) fn keep(mut self) {
         self.run = None;
     }

@@ -1,7 +1,7 @@
-//! The tools at hand: the engine's own and those of sources that come and go, sorted into what every request carries and
-//! what is loaded.
+//! The available tools: the engine's own and those of dynamic sources, split into those that every request contains
+//! and those that a model loads.
 //!
-//! It is put together again when a source says that it has changed; a tool that has not changed is not checked again.
+//! The set is rebuilt when a source reports a change. An unchanged tool is not validated again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,51 +13,51 @@ use crate::port::tool::{Tool, ToolSource};
 use crate::tool::toolset::{SHELF_NAMES, Shelf, Toolset, shelf_tools, tokens_of};
 use crate::tool::{Registry, RegistryError};
 
-/// Where tools come from, and how they are put together.
+/// The sources of tools, with the current set.
 pub(crate) struct Tools {
     own: Registry,
     sources: Vec<Arc<dyn ToolSource>>,
     toolsets: Vec<Toolset>,
     shown_tokens: u64,
     now: RwLock<Arc<Offered>>,
-    /// The tools of workspaces that are shown less, by what they are not shown.
+    /// Tool sets of workspaces that some tools are hidden from, by the names of the hidden tools.
     less: Mutex<Vec<(BTreeSet<ToolName>, Arc<Offered>)>>,
 }
 
-/// The tools of a moment.
+/// A snapshot of the available tools.
 pub(crate) struct Offered {
-    /// All of them, also what has to be loaded.
+    /// All tools, including those that a model must load.
     pub registry: Registry,
-    /// Another one says that calls have to be judged again.
+    /// Digest of the set. If it changes, waiting calls are judged again.
     pub digest: Digest,
-    /// How they get to a model.
+    /// How a model loads the tools that a request does not contain.
     pub shelf: Arc<Shelf>,
-    /// Those of them that load others.
+    /// Names of the tools that load other tools.
     loading: Vec<ToolName>,
-    /// Those that can be called and are not shown.
+    /// Names of tools that can be called but are not shown.
     unshown: BTreeSet<ToolName>,
-    /// What every request carries, sorted by name.
+    /// The tools that every request contains, sorted by name.
     shown: Vec<ToolSpec>,
-    /// The same as a JSON array; empty without tools.
+    /// `shown` as a JSON array; empty without tools.
     pub catalogue: Bytes,
-    /// Estimated tokens of what a model is sent of it.
+    /// Estimated tokens of the catalogue in a request.
     pub tokens: u64,
-    /// The versions of the sources that these are of.
+    /// The sources' versions that this set was built from.
     versions: Vec<u64>,
 }
 
-/// What of a registry's tools is sorted in a way of its own.
+/// Tools of a registry that need special treatment.
 #[derive(Default)]
 struct Apart<'a> {
-    /// Not shown.
+    /// Hidden from the model.
     unshown: BTreeSet<ToolName>,
-    /// One run's alone.
+    /// Own tools of one run.
     own: BTreeSet<ToolName>,
-    /// Names of tools that load others which are not to be had.
+    /// Names of loading tools that are not available.
     withheld: &'a [ToolName],
 }
 
-/// Sets of unshown tools that are kept ready: one for each set of connected systems, of which there are few.
+/// Maximum number of cached sets. There is one per combination of connected systems, and few combinations exist.
 const MAX_LESS: usize = 64;
 
 impl Tools {
@@ -74,11 +74,11 @@ impl Tools {
         tools
     }
 
-    /// The tools as they are now.
+    /// Returns the current tools.
     pub fn now(&self) -> Arc<Offered> {
-        // A poisoned lock still holds a whole offer.
+        // A poisoned lock still contains a complete set.
         let known = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Read before the tools: a change that comes in between is seen the next time.
+        // Read before the tools: a change in between is noticed at the next call.
         let versions = self.versions();
         if known.versions == versions {
             return known;
@@ -88,7 +88,8 @@ impl Tools {
         offered
     }
 
-    /// The tools of a workspace as they are now. What it is not shown can still be called, and says why it does nothing.
+    /// Returns the current tools for a workspace. A hidden tool can still be called and then reports why it does
+    /// nothing.
     pub fn now_in(&self, workspace: &str) -> Arc<Offered> {
         let base = self.now();
         let unshown = base.registry.all().filter(|registered| !registered.tool.is_offered(workspace));
@@ -110,8 +111,9 @@ impl Tools {
         offered
     }
 
-    /// The same tools with a run's own in place of those of some names. Those of servers are sorted together with the
-    /// engine's, so that a run's servers take no more of a prompt than the engine's do; the others are shown.
+    /// Replaces the tools of some names by a run's own. Own tools that belong to servers are split together with the
+    /// engine's, so that a run's servers take no more of a prompt than the engine's do. Other own tools are always
+    /// shown.
     pub fn with(
         &self,
         base: &Offered,
@@ -121,11 +123,11 @@ impl Tools {
         let of_servers = tools.iter().any(|tool| tool.traits().server.is_some());
         if of_servers || names.iter().any(|name| base.shelf.group(name.as_str()).is_some()) {
             let own: BTreeSet<_> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
-            // Those that load bring what the engine has, and the run has others.
+            // The engine's loading tools cover only its own tools, and this run has others.
             let gone: Vec<_> = names.iter().chain(&base.loading).cloned().collect();
             let registry = base.registry.without(&gone).add_all(tools)?;
             let unshown = base.unshown.difference(&own).cloned().collect();
-            // Where a run's own tools are not at hand, nothing loads them.
+            // If the run's own tools are missing in this process, no tool can load them.
             let withheld = if own.is_empty() { names } else { &[] };
             let apart = Apart { unshown, own, withheld };
             return Ok(self.sorted(registry, &base.registry, apart, base.versions.clone()));
@@ -134,7 +136,7 @@ impl Tools {
             base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
         shown.extend(tools.iter().map(|tool| tool.spec().clone()));
         let registry = base.registry.without(names).add_all(tools)?;
-        // As the registry shows them: without the arguments that the engine fills in.
+        // In the form that the registry shows: without the arguments that the engine fills in.
         shown.retain_mut(|spec| match registry.enabled(spec.name.as_str()) {
             Some(registered) => {
                 *spec = registry.shown(registered);
@@ -169,7 +171,7 @@ impl Tools {
         self.sorted(registry, &before.registry, Apart { unshown, ..Apart::default() }, versions)
     }
 
-    /// Sorts tools into what every request carries and what is loaded, and adds those that load.
+    /// Splits tools into those that every request contains and those that are loaded, and adds the loading tools.
     fn sorted(
         &self,
         mut registry: Registry,
@@ -186,7 +188,7 @@ impl Tools {
             if registry.is_disabled(&spec.name) || withheld.contains(&spec.name) {
                 continue;
             }
-            // One of the registry may have the name, and is shown already.
+            // The registry may already have a tool of this name, which is shown already.
             if add(&mut registry, before, tool, Registry::insert_built_in) {
                 loading.push(spec.name.clone());
                 shown.push(spec);
@@ -205,17 +207,17 @@ impl Offered {
         Self { digest, catalogue, tokens, registry, shelf, loading, unshown, shown, versions }
     }
 
-    /// The tools that load others, where some of those are one run's alone; these are the run's, too.
+    /// Returns the loading tools if they load a run's own tools; they then count as the run's own as well.
     pub fn loading_own(&self) -> &[ToolName] {
         if self.shelf.has_own() { &self.loading } else { &[] }
     }
 }
 
-/// How a tool gets into a registry.
+/// How a tool is added to a registry.
 type Insert = fn(&mut Registry, Arc<dyn Tool>) -> Result<(), RegistryError>;
 
-/// Adds a source's tool, and says whether it is in. One that cannot be used is left out: a source says of its own what it
-/// is about.
+/// Adds a source's tool. Returns whether it was added: an unusable tool is skipped, because the source reports the
+/// problem itself.
 fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>, insert: Insert) -> bool {
     let name = tool.spec().name.clone();
     if let Some(known) = before.known(&name).filter(|known| Arc::ptr_eq(&known.tool, &tool))

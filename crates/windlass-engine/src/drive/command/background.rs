@@ -1,7 +1,7 @@
-//! Commands in the background whose run was cancelled or whose thread is gone are ended, whichever process saw that
-//! happen; and what runs is written down, so that people see it from every process and can end it.
+//! Ends background commands whose run was cancelled or whose thread is gone, whichever process detected that. Running
+//! commands are also recorded, so that people can see and end them from every process.
 //!
-//! A run that has ended by itself leaves its commands at work, and a fork has none of them: they are the thread's.
+//! A run that ends by itself leaves its commands running. They belong to the thread, and a fork does not get them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use crate::port::clock::Clock;
 use crate::port::journal::{Journal, StoreError};
 use crate::port::records::{Expect, RecordError, Records};
 
-/// The kind of the records that say what runs. Their owner is the node that runs it.
+/// Kind of the records of running commands. Their owner is the node that runs the command.
 const COMMAND: &str = "background";
-/// What a record says where somebody wants the command to end.
+/// Field of a record that requests the end of its command.
 const END: &str = "end";
 
-/// Records read at once.
+/// Maximum number of records read at a time.
 const PAGE: usize = 100;
-/// How long a process may take to end a command for another one: 1 s until it looks, 2 s in which the command may end by
-/// itself, 2 s in which it is still heard, and as much again for a busy machine.
+/// Timeout for ending a command of another process: 1 s until that process polls, 2 s for the command to end by
+/// itself, 2 s for its remaining output, and as much again for a busy machine.
 const END_WITHIN_MS: u64 = 10_000;
-/// How often it is looked whether it has.
+/// Interval of the checks whether the command has ended.
 const LOOK_EVERY_MS: u64 = 50;
 
-/// What this process has written down of its own commands.
+/// The records that this process has written for its commands.
 #[derive(Default)]
 pub(in crate::drive) struct Noted {
-    /// By key.
+    /// By record key.
     known: BTreeMap<String, BackgroundCommand>,
-    /// The newest change of the commands' records when wishes were looked up.
+    /// The newest change of the command records when end requests were last read.
     changes: Vec<u64>,
 }
 
-/// The commands in the background of an engine's tools.
+/// The background commands of an engine's tools.
 pub(crate) struct BackgroundCommands {
-    /// The tools that keep some at work.
+    /// The tools that manage background commands.
     tools: Vec<Arc<dyn Background>>,
     journal: Arc<dyn Journal>,
     records: Arc<dyn Records>,
@@ -66,20 +66,20 @@ impl BackgroundCommands {
         }
     }
 
-    /// This process's commands.
+    /// Returns this process's commands.
     fn at_work(&self) -> Vec<(&Arc<dyn Background>, BackgroundCommand)> {
         let each = self.tools.iter().flat_map(|one| one.at_work().into_iter().map(move |it| (one, it)));
         each.collect()
     }
 
-    /// Ends those of this process's commands that `counts` names, and waits until they have ended.
+    /// Ends those of this process's commands that `counts` selects, and waits until they have ended.
     pub(crate) async fn end(&self, counts: impl Fn(&BackgroundCommand) -> bool) {
         let named = self.at_work().into_iter().filter(|(_, command)| counts(command));
         let ends = named.map(|(one, command)| async move { one.end(&command.thread, &command.id).await });
         join_all(ends.collect::<Vec<_>>()).await;
     }
 
-    /// As [`end`](Self::end), beside everything else.
+    /// Like [`end`](Self::end), but does not wait.
     pub(crate) fn end_soon(
         self: &Arc<Self>,
         counts: impl Fn(&BackgroundCommand) -> bool + Send + Sync + 'static,
@@ -90,8 +90,8 @@ impl BackgroundCommands {
         }
     }
 
-    /// Writes down what runs here, and ends what nobody wants any more: by a word from another process, or because another
-    /// one has cancelled the run or deleted the thread.
+    /// Records the running commands. Ends commands if another process requested it, cancelled the run or deleted the
+    /// thread.
     pub(in crate::drive) async fn look_after(self: &Arc<Self>, noted: &mut Noted) -> Result<(), StoreError> {
         let now: BTreeMap<String, BackgroundCommand> =
             self.at_work().into_iter().map(|(_, command)| (self.key(&command), command)).collect();
@@ -127,13 +127,13 @@ impl BackgroundCommands {
         Ok(())
     }
 
-    /// Whether the run of a command was cancelled, or is gone with its thread.
+    /// Whether the run of a command was cancelled or deleted with its thread.
     async fn is_unwanted(&self, command: &BackgroundCommand) -> Result<bool, StoreError> {
         let run = self.journal.run(&command.run).await?;
         Ok(run.is_none_or(|run| run.view.status == Some(RunStatus::Cancelled)))
     }
 
-    /// Ends all of this process's commands, and takes back what was written down of them.
+    /// Ends all of this process's commands and deletes their records.
     pub(crate) async fn end_all(&self) {
         self.end(|_| true).await;
         match self.records.list(COMMAND, Some(self.journal.node()), None, PAGE).await {
@@ -144,12 +144,12 @@ impl BackgroundCommands {
                     }
                 }
             }
-            // Whoever reads it finds this process dead.
+            // Readers ignore the records of a dead process.
             Err(error) => tracing::debug!(%error, "commands that have ended stay written down"),
         }
     }
 
-    /// The commands of a thread, of this process and of all others that live.
+    /// Returns the commands of a thread in this and all other live processes.
     pub(crate) async fn of_thread(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, StoreError> {
         let own = self.at_work().into_iter().map(|(_, command)| command);
         let mut all: Vec<_> = own.filter(|command| command.thread == *thread).collect();
@@ -170,7 +170,7 @@ impl BackgroundCommands {
                     self.forget(&record.key).await?;
                     continue;
                 }
-                // One that this build cannot read is of a newer one.
+                // A record that this build cannot decode is from a newer one.
                 if let Ok(mut command) = serde_json::from_value::<BackgroundCommand>(record.value) {
                     command.id = format!("{}@{}", command.id, record.owner);
                     all.push(command);
@@ -182,7 +182,7 @@ impl BackgroundCommands {
         }
     }
 
-    /// Ends a command of a thread, in whichever process it runs, and waits until it has ended.
+    /// Ends a command of a thread, in any process, and waits until it has ended.
     pub(crate) async fn end_one(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
         let Some((own, node)) = id.split_once('@') else {
             let is_it = |command: &BackgroundCommand| command.thread == *thread && command.id == id;
@@ -210,7 +210,8 @@ impl BackgroundCommands {
                 let expected = Expect::Version(record.version);
                 match self.records.put(COMMAND, &key, &record.owner, value, expected).await {
                     Ok(_) => self.bus.wake(thread),
-                    // It has ended meanwhile, or somebody else has asked: looked at again.
+                    // The command has ended meanwhile, or another client has requested its end: read the record
+                    // again.
                     Err(RecordError::Conflict { .. }) => continue,
                     Err(RecordError::Store(error)) => return Err(error.into()),
                 }

@@ -1,6 +1,6 @@
-//! Files as they were before a call changes them: told to the thread's driver, and the call waits until it is recorded.
+//! Records the content of files before a call changes them. The call waits until the driver has recorded it.
 //!
-//! What a command changes is not seen here, and nothing is put back here.
+//! Changes by commands are not seen here, and this module restores nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +17,14 @@ use crate::drive::contents::{Contents, NewBlobs};
 use crate::drive::thread::mail::{Letter, Mail};
 use crate::tool::{ChangeRecorder, Changing, FileFound, WorkingFolder};
 
-/// Bytes of old files that a thread keeps at most: some thousand source files, and less than a backup notices. Calls
-/// beside each other see the same sum, so that it may be passed by one file each.
+/// Maximum bytes of old file contents that a thread keeps: enough for some thousand source files. Parallel calls see
+/// the same sum, so each may exceed it by one file.
 pub(crate) const THREAD_KEPT_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How long a call waits for the record: a full disk is given as long, and a runtime that the call itself blocks is
-/// found out.
+/// How long a call waits for the record. It covers a full disk, and detects a runtime that the call itself blocks.
 const RECORDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a call needs to have changes recorded.
+/// What a call needs to have its changes recorded.
 pub(in crate::drive) struct Changes {
     mailbox: mpsc::Sender<Mail>,
     /// Bytes that the thread keeps already.
@@ -37,7 +36,7 @@ impl Changes {
         Self { mailbox, kept_bytes }
     }
 
-    /// The folder as a call gets it.
+    /// Returns the folder for a call, with recording of changes.
     pub(in crate::drive) fn watch(
         &self,
         place: &Place,
@@ -54,7 +53,7 @@ impl Changes {
     }
 }
 
-/// The changes of one call.
+/// Recorder for the changes of one call.
 struct CallChanges {
     mailbox: mpsc::Sender<Mail>,
     contents: Arc<Contents>,
@@ -74,7 +73,7 @@ impl ChangeRecorder for CallChanges {
         let (recorded, heard) = sync_channel(1);
         let (contents, mailbox, call) = (self.contents.clone(), self.mailbox.clone(), self.call);
         self.runtime.spawn(async move {
-            // A caller that no longer waits makes no change.
+            // If the caller no longer waits, it does not make the change.
             let _ = recorded.send(record(&contents, &mailbox, call, change, bytes).await);
         });
         match heard.recv_timeout(RECORDED_WITHIN) {
@@ -89,7 +88,7 @@ impl ChangeRecorder for CallChanges {
 }
 
 impl CallChanges {
-    /// What is recorded of a file, and the bytes that are kept of it.
+    /// Returns the image to record of a file, and the blob of its content.
     fn image(&self, found: FileFound) -> (FileImage, Option<(BlobRef, Bytes)>) {
         let (bytes, mode) = match found {
             FileFound::Missing => return (FileImage::Missing, None),
@@ -110,7 +109,7 @@ impl CallChanges {
 
 const OCTETS: &str = "application/octet-stream";
 
-/// Has the driver record a change; returns when it is durable.
+/// Lets the driver record a change. Returns when it is durable.
 async fn record(
     contents: &Contents,
     mailbox: &mpsc::Sender<Mail>,

@@ -1,7 +1,7 @@
-//! A tool's work, contained: it may panic, hang, block its thread, or be told to stop.
+//! Containment of a tool: it may panic, hang, block its thread, or need to be cancelled.
 //!
-//! It runs in a task of its own and is waited for from outside, so that neither the run nor its time-outs ever depend
-//! on it. What its end means, others decide.
+//! A tool runs in its own task, so that the run and its timeouts do not depend on it. The machine decides what the
+//! end of a tool means.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use tokio_util::sync::CancellationToken;
 use crate::port::clock::Clock;
 use crate::tool::panic_text;
 
-/// How long a stopped tool may take to end by itself. (design: "cancel")
+/// How long a cancelled tool may take to end by itself.
 const GRACE_MS: u64 = 5_000;
 
-/// When a tool has to come to an end.
+/// The conditions under which a tool is stopped.
 pub(super) struct Patience<'a> {
-    /// How long it may take without a sign of progress. (ZE-X7)
+    /// Milliseconds without progress after which the tool is stopped. (ZE-X7)
     pub timeout_ms: u64,
-    /// Told whenever it shows some.
+    /// Notified when the tool reports progress.
     pub progressed: Arc<Notify>,
-    /// The run no longer wants it.
+    /// Cancelled when the run no longer needs the call.
     pub cancel: &'a CancellationToken,
-    /// What the tool is told by.
+    /// The cancellation token that the tool receives.
     pub signal: CancellationToken,
     pub clock: &'a dyn Clock,
 }
 
 /// Waits for a tool. The error says why it was killed.
 ///
-/// One that blocks its thread cannot be killed: it is left behind, and ends where it next awaits something.
+/// A tool that blocks its thread cannot be killed. It is abandoned, and ends at its next await point.
 pub(super) async fn attend<T: Send + 'static>(
     tool: impl Future<Output = T> + Send + 'static,
     patience: Patience<'_>,
 ) -> Result<T, String> {
     let Patience { timeout_ms, progressed, cancel, signal, clock } = patience;
-    // The set aborts its task when it is dropped.
+    // Dropping the set aborts its task.
     let mut call = JoinSet::new();
     call.spawn(async move {
         let mut called = Box::pin(tool);
@@ -52,7 +52,7 @@ pub(super) async fn attend<T: Send + 'static>(
         reason = silence(timeout_ms.max(1), &progressed, clock) => reason,
     };
     signal.cancel();
-    // What has not ended by then is dropped where it stands.
+    // A tool that is still running after the grace period is dropped.
     tokio::select! {
         biased;
         ended = call.join_next() => contained(ended).await,
@@ -60,7 +60,7 @@ pub(super) async fn attend<T: Send + 'static>(
     }
 }
 
-/// Completes once a tool has shown no progress for too long, and says so.
+/// Completes with the reason when a tool has shown no progress for too long.
 async fn silence(timeout_ms: u64, progressed: &Notify, clock: &dyn Clock) -> String {
     let mut since = "";
     loop {
@@ -72,24 +72,25 @@ async fn silence(timeout_ms: u64, progressed: &Notify, clock: &dyn Clock) -> Str
     }
 }
 
-/// A tool that panicked may have done its work: whether to call it again is decided by its effect class.
+/// A tool that panicked may have done its work. Its effect class decides whether it is called again.
 async fn contained<T>(ended: Option<Result<T, JoinError>>) -> Result<T, String> {
     match ended {
         Some(Ok(output)) => Ok(output),
         Some(Err(error)) if error.is_panic() => {
             Err(format!("it crashed: {}", panic_text(&*error.into_panic())))
         }
-        // The runtime is ending. Whether the work was done is not known here, so nothing is said: the next process
-        // finds the call started, and judges it.
+        // The runtime is ending, and the outcome of the tool is unknown. Nothing is reported: the next process finds
+        // the started call in the journal and judges it.
         Some(Err(_)) | None => std::future::pending().await,
     }
 }
 
-/// Tools that are being polled in this process. Any of them may block its thread.
+/// Number of tools being polled in this process. Each of them may block its thread.
 static POLLED: AtomicUsize = AtomicUsize::new(0);
 
-/// Polls a tool so that one worker of the runtime is never taken by tools: the last one is handed on to another thread
-/// first. That costs some 10 µs, so it is not done for every poll. A runtime of one thread has none to spare.
+/// Polls a tool such that tools never occupy the runtime's last worker: that worker is first handed to another
+/// thread. This costs some 10 µs, so it is not done for every poll. A single-threaded runtime has no worker to hand
+/// over.
 fn with_a_worker_to_spare<T>(poll: impl FnOnce() -> T) -> T {
     let polled = Polled::new();
     let runtime = Handle::current();
@@ -97,7 +98,7 @@ fn with_a_worker_to_spare<T>(poll: impl FnOnce() -> T) -> T {
     if can_hand_on && polled.count >= runtime.metrics().num_workers() { block_in_place(poll) } else { poll() }
 }
 
-/// One more tool that is being polled, until it is dropped.
+/// Guard that counts one tool being polled.
 struct Polled {
     count: usize,
 }

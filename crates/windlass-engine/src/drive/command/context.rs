@@ -1,6 +1,6 @@
 //! The context of a command: its thread, run, tools and folder, and the services that carry it out.
 //!
-//! It starts nothing.
+//! This module starts nothing.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::model::Models;
 
-/// What commands are carried out with.
+/// Services that commands use.
 pub(crate) struct CommandServices {
     pub models: Arc<dyn Models>,
     pub contents: Arc<Contents>,
@@ -31,7 +31,7 @@ pub(crate) struct CommandServices {
     pub offloading: Offloading,
 }
 
-/// Who a command is carried out for.
+/// The thread and run of a command.
 #[derive(Clone)]
 pub(in crate::drive) struct Place {
     pub services: Arc<CommandServices>,
@@ -40,17 +40,17 @@ pub(in crate::drive) struct Place {
     pub run: RunId,
     /// The tools of the run.
     pub tools: Arc<Offered>,
-    /// Where the thread's tools work.
+    /// The working folder of the thread.
     pub folder: Arc<ThreadFolder>,
-    /// The time zone in which the run gets the time, as an offset from UTC in minutes.
+    /// Time zone for times shown to the model, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,
-    /// Whether the run wants long results summed up.
+    /// Whether and how the run offloads long results.
     pub offload: Option<Offload>,
-    /// What a log shows of the command.
+    /// The command's tracing span.
     pub span: Span,
 }
 
-/// Carries a command out inside its span, which hears of its start and of its end.
+/// Carries a command out inside its span, and logs its start and end.
 pub(in crate::drive) async fn followed(
     place: Place,
     carry_out: impl AsyncFnOnce(Place, u64) -> Letter,

@@ -1,6 +1,6 @@
 //! The last check before a tool is called: whether the call is still the judged one.
 //!
-//! It judges nothing. A call that differs is not dispatched, and the machine judges it again.
+//! This module judges nothing. A call that differs is not dispatched, and the machine judges it again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::inspect::Looked;
 use super::tool::ToolWork;
 use crate::tool::WorkingFolder;
 
-/// The folder for one call. Under the paths of the arguments it opens only the judged files.
+/// Returns the folder for one call. Under the paths of the arguments it opens only the judged files.
 pub(super) fn bound(
     folder: &WorkingFolder,
     arguments: &Value,
@@ -25,16 +25,16 @@ pub(super) fn bound(
     Arc::new(folder.bound_to(given))
 }
 
-/// A call at the moment of its dispatch.
+/// Result of the check before a call is dispatched.
 pub(super) enum AtDispatch {
-    /// It is the judged call. Its folder opens, under the paths of its arguments, only the judged files.
+    /// The call is the judged one. Under the paths of its arguments, its folder opens only the judged files.
     AsJudged(Option<Arc<WorkingFolder>>),
-    /// Its tool, server, schema, added arguments or the targets of its paths differ from the judged ones.
+    /// The call's tool, server, schema, added arguments or path targets differ from the judged ones.
     Changed,
 }
 
-/// Compares a call with the digest that the gate judged. The set of tools may change while the model generates its reply
-/// and while the start is appended; a link may change at any time.
+/// Compares a call with the digest that the gate judged. The tools may change while the model generates its reply and
+/// while the start is appended; a link may change at any time.
 pub(super) async fn at_dispatch(
     place: &Place,
     work: &ToolWork,

@@ -1,7 +1,7 @@
-//! Which folder a thread's tools work in. A host program that gives each thread its own is asked once per driver of a
-//! thread, when the first of its tools is called.
+//! The working folder of a thread's tools. If each thread has its own, the host program is called once per driver, at
+//! the first tool call.
 //!
-//! It opens no folder itself.
+//! This module opens no folder itself.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use windlass_machine::ThreadId;
 use crate::port::clock::Clock;
 use crate::tool::WorkingFolder;
 
-/// How long a program may look for a folder: a local disk that is asleep wakes up meanwhile.
+/// Timeout for the host program's lookup; long enough for a sleeping local disk to wake up.
 const FIND_WITHIN_MS: u64 = 30_000;
 
-/// Finds the folder of a thread, by what was recorded of it. May block.
+/// Returns the folder of a thread, from the folder name that its task recorded. May block.
 pub(crate) type FolderOf =
     dyn Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String> + Send + Sync;
 
-/// Where the folders of an engine's threads come from.
+/// Source of the threads' working folders.
 pub(crate) enum FolderSource {
-    /// All threads share one, or have none.
+    /// All threads share one folder, or none has one.
     Shared(Option<Arc<WorkingFolder>>),
-    /// Each thread has its own.
+    /// The host program finds a folder for each thread.
     Each(Arc<FolderOf>),
 }
 
-/// The folders of an engine's threads.
+/// The working folders of an engine's threads.
 pub(crate) struct Folders {
     source: FolderSource,
     clock: Arc<dyn Clock>,
@@ -38,7 +38,7 @@ impl Folders {
         Self { source, clock: clock.clone() }
     }
 
-    /// What is recorded of a new thread's folder, where a task names one.
+    /// Returns the folder name to record for a new thread.
     pub(crate) fn recorded(&self, named: Option<String>) -> Option<String> {
         match &self.source {
             // What is recorded is where the tools work.
@@ -47,7 +47,7 @@ impl Folders {
         }
     }
 
-    /// The folder that every thread has; `None` if each has its own, or none.
+    /// Returns the folder that all threads share; `None` if each thread has its own, or none has one.
     pub(crate) fn shared(&self) -> Option<&Arc<WorkingFolder>> {
         match &self.source {
             FolderSource::Shared(folder) => folder.as_ref(),
@@ -55,12 +55,12 @@ impl Folders {
         }
     }
 
-    /// Whether each thread has a folder of its own.
+    /// Whether each thread has its own folder.
     pub(crate) fn are_separate(&self) -> bool {
         matches!(self.source, FolderSource::Each(_))
     }
 
-    /// The folder of a thread, looked for now.
+    /// Looks up the folder of a thread.
     pub(crate) async fn of_thread(
         &self,
         thread: &ThreadId,
@@ -71,7 +71,7 @@ impl Folders {
             FolderSource::Each(find) => find.clone(),
         };
         let thread = thread.clone();
-        // The program may open directories, or make them.
+        // The program may open or create directories.
         let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
         tokio::select! {
             biased;
@@ -83,20 +83,19 @@ impl Folders {
     }
 }
 
-/// The folder of one thread, found once.
+/// The folder of one thread, looked up once.
 pub(in crate::drive) struct ThreadFolder {
     recorded: Option<String>,
     found: OnceCell<Option<Arc<WorkingFolder>>>,
 }
 
 impl ThreadFolder {
-    /// Not looked for yet.
+    /// Creates a folder that was not looked up yet.
     pub(in crate::drive) fn new(recorded: Option<String>) -> Arc<Self> {
         Arc::new(Self { recorded, found: OnceCell::new() })
     }
 
-    /// The folder, where the thread has one. What went wrong is told as to a model, and is tried again with the next
-    /// call.
+    /// Returns the folder, if the thread has one. An error is worded for the model; the next call retries the lookup.
     pub(in crate::drive) async fn find(
         &self,
         folders: &Folders,

@@ -1,6 +1,7 @@
-//! The view that a decision carries: what is known of each call from outside the thread, read just before.
+//! Builds the view for a decision: the properties of each call that the thread's state does not contain, read just
+//! before.
 //!
-//! It judges nothing; the gate does.
+//! This module judges nothing; the gate does.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -33,14 +34,14 @@ pub(in crate::drive) struct Looked<'a> {
     pub call: CallKey,
     pub tool: &'a str,
     pub tools: &'a Offered,
-    /// Where the thread's tools work.
+    /// The working folder of the thread.
     pub folder: &'a ThreadFolder,
-    /// Until when its paths are resolved, by the monotonic clock.
+    /// Monotonic time at which the resolution of its paths must end.
     pub until_ms: u64,
 }
 
 impl<'a> Looked<'a> {
-    /// A call of a run at work, looked up now.
+    /// A call of an active run, read now.
     pub(in crate::drive) fn in_place(place: &'a Place, call: CallKey, tool: &'a str) -> Self {
         let Place { thread, run, tools, folder, .. } = place;
         Self { thread, run, call, tool, tools, folder, until_ms: place.services.inspector.resolve_until_ms() }
@@ -73,8 +74,8 @@ impl CallInspector {
         }
     }
 
-    /// What is known of a reply's calls, which may be of the tools that the model was shown. The blocks still hold their
-    /// texts inline.
+    /// Returns the views of a reply's calls, which may use only the tools that the model was shown. The texts of the
+    /// blocks are still inline.
     pub(in crate::drive) async fn known_of(
         &self,
         place: &Place,
@@ -93,7 +94,7 @@ impl CallInspector {
         calls
     }
 
-    /// The view for the open calls of a thread's step, with what people want to send instead.
+    /// Returns the view for the open calls of a thread's step, with the arguments that people edited.
     pub(in crate::drive) async fn view_again(
         &self,
         state: &State,
@@ -111,7 +112,7 @@ impl CallInspector {
                 let tool = call.tool.as_str();
                 let looked = Looked { thread, run: &run.id, call: key, tool, tools, folder, until_ms };
                 if call.status == CallStatus::Done {
-                    // Nothing is judged about it any more.
+                    // The gate does not judge a finished call.
                     calls.push(CallView::Unknown);
                     continue;
                 }
@@ -140,7 +141,7 @@ impl CallInspector {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The view of a call whose arguments were checked before: its tool may have changed since.
+    /// Returns the view of a call whose arguments were validated before. Its tool may have changed since.
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (digest, value) = (arguments.digest(), self.contents.arguments(arguments).await);
@@ -153,7 +154,8 @@ impl CallInspector {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
+    /// Returns the view of a call with arguments from a person. They are validated like the model's, but not
+    /// repaired.
     async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (arguments, value) = match self.contents.text_of(arguments).await {
@@ -169,7 +171,7 @@ impl CallInspector {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The view of a call that asked for values, with those that came.
+    /// Returns the view of a call that asked for values, with the values that were given.
     async fn replied_view(
         &self,
         looked: Looked<'_>,
@@ -218,10 +220,10 @@ impl CallInspector {
         value: Option<Arc<Value>>,
     ) -> Option<KnownCall> {
         let tool = &registered.tool;
-        // A tool that panics here would take the thread's driver down each time it is opened.
+        // Without this, a tool that panics here would crash the thread's driver each time it is opened.
         let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let asks = value.as_deref().and_then(|value| tool.asks(value));
-            // Arguments that cannot be read start nothing.
+            // Arguments that cannot be parsed start nothing.
             let value = value.as_deref().unwrap_or(&Value::Null);
             let spelled = spelled(&**tool, value);
             (asks, tool.traits().previews, tool.conduct(value), tool.server_for(value), spelled)
@@ -250,7 +252,7 @@ impl CallInspector {
         })
     }
 
-    /// The indexes of those open calls that would be judged as another call, because a path leads elsewhere.
+    /// Returns the indexes of open calls whose paths now resolve to other files than those judged.
     pub(in crate::drive) async fn led_elsewhere(
         &self,
         state: &State,
@@ -287,20 +289,20 @@ impl CallInspector {
         resolved(spelled, self.folder_for(looked), time).await
     }
 
-    /// The moment, by the monotonic clock, until which the paths of a view that begins now are resolved.
+    /// Returns the monotonic time until which the paths of a new view may be resolved.
     pub(in crate::drive) fn resolve_until_ms(&self) -> u64 {
         self.clock.monotonic_ms().saturating_add(RESOLVE_WITHIN_MS)
     }
 
-    /// Finds the working folder of a thread. Returns `None` if the folder cannot be found; the call fails with the reason
-    /// at dispatch.
+    /// Returns the working folder of a thread. Returns `None` if it cannot be found; the call then fails with the
+    /// reason at dispatch.
     async fn folder_for(&self, looked: Looked<'_>) -> Option<Arc<WorkingFolder>> {
         let found = looked.folder.find(&self.folders, looked.thread, &CancellationToken::new()).await;
         found.ok().flatten()
     }
 }
 
-/// Who has written arguments.
+/// The author of arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Model,
@@ -313,7 +315,7 @@ fn check(looked: Looked<'_>, text: &str, by: By) -> (Arguments, Option<Arc<Value
         Ok(read) => read,
         Err(reason) => return (Arguments::Invalid { reason }, None),
     };
-    // A person means what they write.
+    // Null values from a person are intentional, so they are kept.
     repaired |= by == By::Model && looked.tools.registry.leave_out_nulls(looked.tool, &mut value);
     if let Err(reason) = looked.tools.registry.check_arguments(looked.tool, &value) {
         return (Arguments::Invalid { reason }, None);
@@ -327,10 +329,10 @@ fn check(looked: Looked<'_>, text: &str, by: By) -> (Arguments, Option<Arc<Value
     (arguments, Some(Arc::new(value)))
 }
 
-/// How long a hook may take; one that takes longer has not said yes.
+/// Timeout for a hook; a hook that takes longer counts as asking.
 const HOOK_WITHIN_MS: u64 = 10_000;
 
-/// What a hook says of a call, contained: one that panics or hangs cannot tell.
+/// Returns the verdict of a hook. A hook that panics or hangs counts as asking.
 pub(in crate::drive) async fn judged_by(
     hook: &dyn Hook,
     call: HookCall<'_>,

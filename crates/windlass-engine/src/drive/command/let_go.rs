@@ -1,8 +1,8 @@
-//! Calls that were put off or have asked something, and whose run has ended: their tools are told that nobody comes back
-//! for them, so that what they left at work elsewhere can be stopped.
+//! Notifies tools of deferred or asking calls that will never resume because their run has ended, so that they can
+//! stop work that they left elsewhere.
 //!
-//! It is a courtesy to the far side, said once and by the process that saw the end: what the call is worth was recorded
-//! before, and nothing waits for this.
+//! This is best effort: the process that saw the end sends it once. The outcome of the call was recorded before, and
+//! nothing waits for the tool.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::drive::contents::Contents;
 use crate::port::clock::Clock;
 use crate::port::tool::Tool;
 
-/// How long a tool may take over it: one request to a server.
+/// Timeout for the tool's handler: enough for one request to a server.
 const WITHIN_MS: u64 = 30_000;
 
-/// A call that nobody comes back for.
+/// An abandoned call with recorded state.
 pub(in crate::drive) struct LetGo {
     tool: Arc<dyn Tool>,
     state: Content,
 }
 
 impl LetGo {
-    /// The call that an event ends before it could continue, where its tool had wanted something back. The event is not
-    /// applied to the state yet.
+    /// Returns the call that an event ends before it could resume, if its tool has recorded state. The event is not
+    /// applied to the thread's state yet.
     pub(in crate::drive) fn of(
         catalog: &ToolCatalog,
         thread: &ThreadId,
@@ -54,7 +54,7 @@ impl LetGo {
         Some(Self { tool: tools.registry.get(call.tool.as_str())?, state: parked })
     }
 
-    /// Tells the tool, beside everything else.
+    /// Notifies the tool in the background.
     pub(in crate::drive) fn tell(self, contents: Arc<Contents>, clock: Arc<dyn Clock>) {
         tokio::spawn(async move {
             let state = match contents.text_of(&self.state).await {
@@ -66,7 +66,7 @@ impl LetGo {
     }
 }
 
-/// Tells a tool that nobody comes back for a call.
+/// Notifies a tool of an abandoned call.
 pub(in crate::drive) async fn tell(tool: &dyn Tool, state: &str, clock: &dyn Clock) {
     tokio::select! {
         () = tool.let_go(state) => {}

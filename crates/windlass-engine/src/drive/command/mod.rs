@@ -1,6 +1,6 @@
-//! Commands carried out: model calls, tool calls and trial calls, with what they need.
+//! Carries out commands: model calls, tool calls and trial calls.
 //!
-//! None of them decides what an outcome means.
+//! This module does not decide what an outcome means.
 
 pub(super) mod background;
 pub(super) mod change;

@@ -1,6 +1,7 @@
-//! Model calls: the request is filled, streamed, and its reply recorded. Each ends with one letter, whatever happens inside.
+//! Model calls: completes the request, streams the reply and prepares it for the journal. Every call ends with
+//! exactly one letter.
 //!
-//! It does not decide what an outcome means.
+//! This module does not decide what an outcome means.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,27 +26,27 @@ use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, Reply};
 use crate::tool::panic_text;
 
-/// Text of one reply at most; a provider that sends more is not telling the truth.
+/// Maximum size of a reply's text; a larger one indicates a broken provider.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Fragments that are handed on before others get a turn; well below what a watcher's queue holds.
+/// Number of fragments after which the task yields; well below the capacity of a watcher's queue.
 const BURST: u64 = 128;
 
-/// A model call on its way.
+/// A model call to make.
 pub(in crate::drive) struct ModelWork {
     pub attempt: Attempt,
-    /// Position of the `step.started` that this generation belongs to.
+    /// Position of the `step.started` event of this generation.
     pub seq: Seq,
     pub request: ModelRequest,
     /// Names of the run's own tools.
     pub own_tools: Vec<ToolName>,
     pub fingerprint: Fingerprint,
-    /// What budgets ask of it.
+    /// Limits that budgets impose on the call.
     pub bounds: Bounds,
     pub cancel: CancellationToken,
 }
 
-/// Makes one model call. An adapter that panics has failed.
+/// Makes one model call. A panic of the adapter counts as a failure.
 pub(in crate::drive) async fn call_model(place: Place, work: ModelWork) -> Letter {
     let attempt = work.attempt;
     followed(place, async |place, started| {
@@ -78,7 +79,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
             let calls =
                 place.services.inspector.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
-            // The policy is looked up when the reply is taken.
+            // The policy is added when the driver decides the reply.
             let view = View { calls, ..View::default() };
             match recorded(&place.services.contents, &mut blobs, reply, view).await {
                 Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
@@ -101,7 +102,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(input) }
 }
 
-/// What a store that failed means for a model call.
+/// Converts a store error to the failure of a model call.
 fn unstored(error: &StoreError) -> ModelError {
     let class = match error {
         StoreError::Unavailable { .. } => FailureClass::Transient,
@@ -123,7 +124,7 @@ fn failed(attempt: Attempt, error: ModelError, partial: Option<Content>) -> Inpu
     }))
 }
 
-/// A reply's long texts moved into blobs.
+/// Moves a reply's long texts into blobs.
 async fn recorded(
     contents: &Contents,
     blobs: &mut NewBlobs,
@@ -141,7 +142,7 @@ async fn recorded(
     Ok((blocks, reply, view))
 }
 
-/// What has been heard of a reply so far.
+/// The received part of a reply.
 #[derive(Default)]
 struct Heard {
     text: String,
@@ -152,12 +153,12 @@ struct Heard {
     shown: Arc<[ToolSpec]>,
 }
 
-/// How long thoughts take to come: from their first fragment to the first of what follows.
+/// Measures the duration of reasoning blocks, from their first fragment to the first fragment of the next block.
 #[derive(Default)]
 struct Thoughts {
-    /// By part, in the order in which they began.
+    /// Duration by part, in the order in which they began.
     ended_ms: Vec<(u32, u64)>,
-    /// The one that is under way, and since when.
+    /// The reasoning block in progress, with its start time.
     open: Option<(u32, u64)>,
 }
 
@@ -210,7 +211,7 @@ async fn converse(
         place.span.record(crate::drive::genai::PROVIDER, provider);
     }
     let mut request = work.request.clone();
-    // A reply is no longer than what was set aside for it.
+    // A reply must not exceed what was reserved for it.
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
     let call = fill(place, request, &work.own_tools).await;
     let call = call.map_err(|error| unstored(&error))?;
@@ -301,7 +302,7 @@ fn size(delta: &Delta) -> usize {
     }
 }
 
-/// A run's request with the bytes that it names. `own` are the names of the run's own tools.
+/// Reads the blobs that a request references. `own` are the names of the run's own tools.
 async fn fill(place: &Place, request: ModelRequest, own: &[ToolName]) -> Result<ModelCall, StoreError> {
     let CommandServices { catalog, contents, .. } = &*place.services;
     let tools = catalog.shown(&request, &place.run, own).await?;

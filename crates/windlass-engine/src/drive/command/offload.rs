@@ -1,6 +1,6 @@
-//! Long results: the model is given a summary that says what they are like, and how the rest is fetched. (LM-O)
+//! Offloaded results: the model gets a summary that describes the result and how to fetch the rest. (LM-O)
 //!
-//! Errors are never summed up, nor is what a fetching tool answers. What the summary says, stays said: it is recorded.
+//! Errors and the results of fetching tools are never offloaded. A summary is recorded and never changes.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,25 +18,26 @@ use crate::port::journal::StoreError;
 use crate::port::offload::{OffloadedResults, Summarizer, SummaryOf};
 use crate::port::tool::{OutputPart, ToolOutput};
 
-/// A result is summed up in so many characters at most, whoever does it.
+/// Maximum length of a summary in characters.
 const SUMMARY_MAX_CHARS: usize = 8_000;
 
-/// Which results are summed up, and how.
+/// Which results are offloaded, and how.
 pub(crate) struct Offloading {
-    /// Where a run does not say.
+    /// Default for runs that set nothing.
     pub default: Option<Offload>,
-    /// How the program sums them up.
+    /// The host program's summarizer.
     pub summarizer: Option<Arc<Summarizer>>,
 }
 
-/// What is said of one call's answer.
+/// The call whose answer is summarized.
 pub(in crate::drive) struct Answered<'a> {
     pub tool: &'a str,
     pub effect: &'a EffectId,
     pub arguments: &'a Value,
 }
 
-/// Takes the texts of a long answer out, where the run wants that. The block stands for them in what is recorded.
+/// Moves the texts of a long answer out of the result, if the run offloads results. The returned block replaces them
+/// in the event.
 pub(in crate::drive) async fn offload(
     place: &Place,
     answered: Answered<'_>,
@@ -65,7 +66,7 @@ pub(in crate::drive) async fn offload(
         summarizer.as_deref(),
         &SummaryOf { tool, arguments, text: &text, reference: &reference, fetcher, max_preview_chars },
     );
-    // Whoever reads the journal is shown what a model would be.
+    // A reader of the journal sees what the model would see without offloading.
     let shown = shorten_result(vec![text.clone()]).into_iter().next().unwrap_or_default();
     let shown = kept(contents, blobs, shown).await?;
     let payload = kept(contents, blobs, text).await?;
@@ -86,7 +87,7 @@ async fn kept(contents: &Contents, blobs: &mut NewBlobs, text: String) -> Result
     blobs.keep(contents, "text/plain", tokens, Bytes::from(text)).await
 }
 
-/// The host program's summary, where it has one that names the reference; else the engine's.
+/// Returns the host program's summary if it contains the reference; otherwise the engine's.
 fn summed_up(summarizer: Option<&Summarizer>, of: &SummaryOf<'_>) -> String {
     let own = summarizer.and_then(|summarizer| {
         let said = std::panic::catch_unwind(AssertUnwindSafe(|| summarizer(of))).ok()?;
@@ -96,7 +97,7 @@ fn summed_up(summarizer: Option<&Summarizer>, of: &SummaryOf<'_>) -> String {
     own.unwrap_or_else(|| summary(of))
 }
 
-/// Says what a result is like: its shape, its size, how it begins, and how the rest is fetched. (LM-O3)
+/// Describes a result: shape, size, beginning, and how to fetch the rest. (LM-O3)
 fn summary(of: &SummaryOf<'_>) -> String {
     let SummaryOf { tool, text, reference, fetcher, max_preview_chars, .. } = *of;
     let size = size(text.len());
@@ -125,10 +126,10 @@ fn summary(of: &SummaryOf<'_>) -> String {
     )
 }
 
-/// Names of members that a summary tells.
+/// Maximum bytes of member names in a summary.
 const KEYS_MAX_BYTES: usize = 500;
 
-/// A size as people say it.
+/// Formats a size for people.
 fn size(bytes: usize) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),
@@ -137,7 +138,7 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// The results of a thread that a fetching tool may read.
+/// Returns access to the results of a thread that a fetching tool may read.
 pub(in crate::drive) fn results(contents: &Arc<Contents>, known: Vec<(String, BlobRef)>) -> OffloadedResults {
     let contents = contents.clone();
     OffloadedResults(Some(Arc::new(move |reference: String| {

@@ -1,6 +1,6 @@
-//! The paths among a call's arguments, and what they lead to now.
+//! The paths among a call's arguments, and the files that they currently resolve to.
 //!
-//! It judges nothing, and opens nothing.
+//! This module neither judges nor opens files.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use windlass_machine::PathArgument;
 use crate::port::tool::Tool;
 use crate::tool::WorkingFolder;
 
-/// The paths among a call's arguments as they are spelled, with the arguments' names.
+/// Returns the paths among a call's arguments as written, with the arguments' JSON pointers.
 pub(super) fn spelled(tool: &dyn Tool, arguments: &Value) -> Vec<(String, String)> {
     let texts = tool.traits().path_arguments.iter().filter_map(|pointer| {
         let text = arguments.pointer(pointer)?.as_str()?;
@@ -19,12 +19,11 @@ pub(super) fn spelled(tool: &dyn Tool, arguments: &Value) -> Vec<(String, String
     texts.collect()
 }
 
-/// How long the paths of one view may take to resolve: a file system that hangs must not keep a thread's driver from a
-/// cancel.
+/// Timeout for resolving the paths of one view. A hanging file system must not keep a thread's driver from a cancel.
 pub(super) const RESOLVE_WITHIN_MS: u64 = 5_000;
 
-/// Resolves paths. Those that are not resolved before `time` ends, and all if there is no folder, count as refused: the
-/// call opens nothing under them, and is judged again once they can be resolved.
+/// Resolves paths. Paths that are not resolved before `time` completes count as refused, as do all paths without a
+/// folder. The call opens nothing under refused paths, and is judged again once they can be resolved.
 pub(super) async fn resolved(
     spelled: Vec<(String, String)>,
     folder: impl Future<Output = Option<Arc<WorkingFolder>>>,

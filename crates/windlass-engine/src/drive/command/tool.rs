@@ -1,7 +1,6 @@
-//! Tools carried out: calls, previews, and reads that may tell a lost outcome. Each ends with one letter, whatever
-//! happens inside.
+//! Tool calls, previews, and reconciliation reads. Each ends with exactly one letter.
 //!
-//! None of them decides what the outcome means.
+//! This module does not decide what an outcome means.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -31,27 +30,27 @@ use crate::port::tool::{
 use crate::tool::panic_text;
 use crate::tool::{Registry, WorkingFolder, key_of};
 
-/// Text of a preview at most: what a person can look through.
+/// Maximum size of a preview: as much as a person can review.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;
 
-/// What is done with a tool.
+/// Kind of work for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::drive) enum Work {
-    /// The call itself, this start of it.
+    /// The call itself, with the number of its start.
     Call(u32),
-    /// This look at what it would do.
+    /// A preview, with its number.
     Preview(u32),
-    /// This read for its outcome.
+    /// A read for the outcome of the call, with its attempt.
     Reconcile(u32),
 }
 
-/// A tool at work.
+/// Work for a tool.
 pub(in crate::drive) struct ToolWork {
     pub call: CallKey,
     pub work: Work,
     pub tool: ToolName,
     pub effect: EffectId,
-    /// What may be done again of a call.
+    /// Effect class of the call.
     pub class: Option<EffectClass>,
     /// Digest of the call that the gate judged.
     pub approval: Option<Digest>,
@@ -59,17 +58,17 @@ pub(in crate::drive) struct ToolWork {
     pub timeout_ms: u64,
     pub reply: Option<Box<Replied>>,
     pub resumed: Option<Box<Resumed>>,
-    /// What the tool keeps with the thread.
+    /// The tool's state in the thread.
     pub kept: Option<Content>,
-    /// Results of the thread, for a tool that fetches them.
+    /// Offloaded results of the thread, for a tool that fetches them.
     pub offloaded: Vec<(String, BlobRef)>,
-    /// Who records what files were before the call changes them.
+    /// Records the content of files before the call changes them.
     pub changes: Option<Changes>,
     pub cancel: CancellationToken,
 }
 
 impl ToolWork {
-    /// What a command wants of a tool; `None` where it wants a model.
+    /// Returns the tool work of a command; `None` for a model call.
     pub(in crate::drive) fn of(
         command: Command,
         thread: &ThreadId,
@@ -109,7 +108,7 @@ impl ToolWork {
     }
 }
 
-/// Which work a command wants.
+/// Returns the call and kind of work of a command; `None` for a model call.
 pub(in crate::drive) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
     match command {
         Command::CallModel { .. } => None,
@@ -119,7 +118,7 @@ pub(in crate::drive) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
     }
 }
 
-/// Has a tool do its work. The start of a call was recorded before this is called.
+/// Carries out the work. The start of a call was recorded before.
 pub(in crate::drive) async fn carry_out(place: Place, work: ToolWork) -> Letter {
     let (call, kind) = (work.call, work.work);
     followed(place, async |place, started| contained(call, kind, carried_out(&place, work, started)).await)
@@ -134,7 +133,7 @@ async fn carried_out(place: &Place, work: ToolWork, started: u64) -> Letter {
     }
 }
 
-/// Work that panics outside its tool has come to no end that could be told.
+/// Reports work that panicked outside its tool.
 async fn contained(call: CallKey, kind: Work, work: impl Future<Output = Letter>) -> Letter {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let reason = format!("it crashed: {}", panic_text(&*panic));
@@ -167,7 +166,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
             let patience = patience(place, &work, &context, progressed);
             attend(async move { tool.call(context, arguments).await }, patience).await
         }
-        // What it lacks now says nothing of what it did before: that is for its effect class to judge.
+        // The missing requirement says nothing about an earlier start, so the effect class decides.
         Err(reason) if has_begun(&work) => Err(reason),
         Err(reason) => Ok(ToolOutcome::error(reason)),
     };
@@ -203,12 +202,12 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(input) }
 }
 
-/// A call without an outcome that can be recorded. The current policy is looked up when the letter is decided.
+/// Reports a call without a recordable outcome. The current policy is added when the driver decides the letter.
 fn stopped(call: CallKey, reason: String) -> Input {
     Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
 }
 
-/// A start that is not carried out. The current policy is looked up when the letter is decided.
+/// Reports a start that was not carried out. The current policy is added when the driver decides the letter.
 fn not_dispatched(work: &ToolWork) -> Input {
     let start = match work.work {
         Work::Call(start) => start,
@@ -217,16 +216,16 @@ fn not_dispatched(work: &ToolWork) -> Input {
     Input::NotDispatched { call: work.call, start, view: View::default() }
 }
 
-/// Whether an earlier start of the call may have done something: it was repeated, replied to, or put off.
+/// Whether an earlier start of the call may have had effects: the call was repeated, got a reply, or was deferred.
 fn has_begun(work: &ToolWork) -> bool {
     let is_first = matches!(work.work, Work::Call(1));
     !is_first || work.reply.is_some() || work.resumed.is_some()
 }
 
-/// What a tool may keep with a thread: some hundred tasks with their descriptions.
+/// Maximum size of a tool's state in a thread: some hundred tasks with their descriptions.
 const KEPT_MAX_BYTES: usize = 256 * 1024;
 
-/// An answer as it is recorded, with what the tool keeps.
+/// Converts a tool's answer and its new state for the journal.
 async fn returned(
     place: &Place,
     work: &ToolWork,
@@ -261,7 +260,7 @@ async fn returned(
     Ok(Returned { content, error, unavailable, kept, offloaded })
 }
 
-/// An answer as it is recorded.
+/// An answer in the form that is recorded.
 struct Returned {
     content: Vec<Block>,
     error: bool,
@@ -283,12 +282,12 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
                 Err(reason) => Err(reason),
             }
         }
-        // The driver judges the call again before anybody can approve it.
+        // The driver judges the call again before it can be approved.
         Ok(None) => Err("the call has changed since it was judged".to_owned()),
         Err(reason) => Err(reason),
     };
     let mut text = told.unwrap_or_else(|reason| untold(&reason));
-    // The digest covers all of it, also what a person is not shown.
+    // The digest covers the whole preview, including the part that is cut.
     let digest = Digest::of(text.as_bytes());
     if text.len() > PREVIEW_MAX_BYTES {
         let all = text.len();
@@ -324,7 +323,7 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(Input::Reconciled { call, attempt, found, reason }) }
 }
 
-/// Makes the read that may tell a call's outcome. The error says what was read instead.
+/// Makes the read that may reveal a call's outcome. The error says why it reveals nothing.
 async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let registry = &place.tools.registry;
     let spec = registry.reconcile(work.tool.as_str());
@@ -361,7 +360,8 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     Err(format!("`{}` answered `{shown}`", spec.tool))
 }
 
-/// What a call needs before it can begin; this start does nothing where it is missing. The error is for the model.
+/// Returns what a call needs before it can start. If something is missing, the call does nothing, and the error is
+/// for the model.
 async fn ready(
     place: &Place,
     work: &ToolWork,
@@ -370,7 +370,7 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(&place.services.folders, &place.thread, &work.cancel).await?))
 }
 
-/// The same for a call or its preview. Returns `None` if the call is no longer the one that was judged.
+/// Like [`ready`], for a call or its preview. Returns `None` if the call differs from the judged one.
 async fn ready_as_judged(
     place: &Place,
     work: &ToolWork,
@@ -382,7 +382,7 @@ async fn ready_as_judged(
     })
 }
 
-/// What a call is given, and what is told of its progress.
+/// Returns the context for a call, and the notifier of its progress.
 async fn context(
     place: &Place,
     work: &ToolWork,
@@ -448,7 +448,7 @@ fn patience<'a>(
     }
 }
 
-/// The arguments with the key that the far side recognises the call by, where the tool takes one.
+/// Returns the arguments with the idempotency key added, if the tool has an argument for it.
 fn with_key(registry: &Registry, work: &ToolWork, mut arguments: Value) -> Value {
     let registered = registry.enabled(work.tool.as_str());
     if let (Some(name), Some(members)) =
@@ -459,7 +459,7 @@ fn with_key(registry: &Registry, work: &ToolWork, mut arguments: Value) -> Value
     arguments
 }
 
-/// Finds the tool and reads its arguments. The error is for the model.
+/// Finds the tool and parses its arguments. The error is for the model.
 async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
     let tool = place.tools.registry.get(name);
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
@@ -469,7 +469,7 @@ async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<
     Ok((tool, value))
 }
 
-/// Bytes of a text of progress: a few lines. Every watcher is sent it, whoever wrote it.
+/// Maximum size of a progress text: a few lines. It is sent to every watcher.
 const PROGRESS_MAX_BYTES: usize = 4 * 1024;
 
 fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {

@@ -1,6 +1,6 @@
-//! Trial calls: judged like a model's, then carried out outside of any thread.
+//! Trial calls: judged like a model's calls, then carried out outside any thread.
 //!
-//! It decides nothing that the policy does not.
+//! All verdicts come from the policy.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,13 +33,13 @@ use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOu
 use crate::tool::{Registered, Registry, WorkingFolder, key_of};
 use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 
-/// The only call of a trial.
+/// Key of the only call of a trial.
 const CALL: CallKey = CallKey { step: 1, index: 0 };
 
-/// Bytes of a preview that are shown.
+/// Maximum size of a displayed preview.
 const PREVIEW_MAX_BYTES: usize = 64 * 1024;
 
-/// Makes trial calls, and asks the policy about calls that are not made.
+/// Makes trial calls, and evaluates the policy for hypothetical calls.
 pub(crate) struct Trials {
     catalog: Arc<ToolCatalog>,
     policy: Arc<PolicyService>,
@@ -68,7 +68,7 @@ impl Trials {
         }
     }
 
-    /// Makes a trial call. The thread's id is a fresh one, and stands for no thread.
+    /// Makes a trial call. `thread` is a fresh id without a thread.
     pub(crate) async fn try_tool(&self, thread: &ThreadId, mut trial: Trial) -> Result<Tried, EngineError> {
         let offered = self.catalog.now();
         let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
@@ -132,7 +132,7 @@ impl Trials {
         Ok(Tried::Ran(self.carried(&registered, context, trial, by).await))
     }
 
-    /// What a call would do by now, where that is not what its caller has approved.
+    /// Returns the current preview if it differs from the one that the caller has approved.
     async fn otherwise(
         &self,
         registered: &Registered,
@@ -144,7 +144,7 @@ impl Trials {
         (now.as_ref() != Some(shown)).then_some(now)
     }
 
-    /// What the gate would say of a call that nobody makes.
+    /// Evaluates the policy for a hypothetical call.
     pub(crate) async fn standing(
         &self,
         thread: &ThreadId,
@@ -162,7 +162,7 @@ impl Trials {
             class: registered.tool.traits().effect_class(registered.tool.spec()),
             added: Vec::new(),
         };
-        // A tool that crashes when it is asked about a call says nothing of it.
+        // If the tool panics while it describes the call, its general traits apply.
         let tool = &registered.tool;
         let asked = AssertUnwindSafe(|| {
             let of = |it| (tool.conduct(it), tool.server_for(it), spelled(&**tool, it));
@@ -198,7 +198,7 @@ impl Trials {
         resolved(spelled, std::future::ready(folder), self.clock.sleep_ms(RESOLVE_WITHIN_MS)).await
     }
 
-    /// What the rules say of something that a server wants for a run.
+    /// Evaluates the rules for a request that a server makes in a run.
     pub(crate) async fn wish(
         &self,
         wanted: &ToolName,
@@ -212,12 +212,12 @@ impl Trials {
             tool: wanted,
             server: Some(server),
             schema: None,
-            // Whoever lets the server ask has let it: what is left are the rules that say otherwise.
+            // The server is already permitted to make requests, so only rules that deny or ask remain.
             annotations: Annotations { read_only_hint: true, ..Annotations::default() },
             trust: Trust::Trusted,
             arguments: None,
             paths: &[],
-            // As the gate has the run's calls.
+            // The same identity as for the run's calls.
             principal: &run.by,
             roles: &view.roles,
             agent: &run.agent.name,
@@ -261,7 +261,7 @@ impl Trials {
         judged_by(&**hook, call, &*self.clock).await
     }
 
-    /// Counts a use of the grant that lets a call through; false where it was changed or taken back meanwhile.
+    /// Records a use of the grant that allows a call. Returns `false` if the grant was changed or revoked meanwhile.
     async fn use_up(&self, policy: &mut PolicyNow, grant: &str) -> Result<bool, EngineError> {
         let Some(change) = policy.use_up(grant) else { return Ok(false) };
         match self.records.apply(vec![change]).await {
@@ -351,7 +351,7 @@ impl Trials {
         TrialResult { by, error: output.error, given_up, parts: bounded(output.parts), duration_ms }
     }
 
-    /// Gives up a call that waits for people or for a time, and says why.
+    /// Abandons a call that waits for people or for a time, and explains why.
     async fn give_up(&self, registered: &Registered, why: &str, state: Option<&str>) -> ToolOutput {
         let Some(state) = state else { return ToolOutput::error(why) };
         let_go::tell(&*registered.tool, state, &*self.clock).await;
@@ -359,7 +359,7 @@ impl Trials {
     }
 }
 
-/// Why a call that asks this cannot be tried outside of a conversation.
+/// Explains why a call with this question cannot be made outside a conversation.
 fn reason_of(kind: &InterruptKind) -> String {
     match kind {
         InterruptKind::SignIn { server, url, message: None } => {
@@ -381,7 +381,7 @@ fn reason_of(kind: &InterruptKind) -> String {
     }
 }
 
-/// A call that the policy judges.
+/// A call to judge.
 struct Considered<'a> {
     registry: &'a Registry,
     registered: &'a Registered,
@@ -396,11 +396,11 @@ struct Considered<'a> {
 struct TrialCall {
     conduct: Conduct,
     server: Option<String>,
-    /// The paths among its arguments.
+    /// The paths among its arguments, as written.
     spelled: Vec<(String, String)>,
 }
 
-/// Asks a tool about a call. The error says why it cannot be tried.
+/// Gets the tool's description of a call. The error says why the call cannot be tried.
 fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'static str> {
     let asked = AssertUnwindSafe(|| {
         let tool = &registered.tool;
@@ -417,7 +417,7 @@ fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'
     }
 }
 
-/// The parts as a model is given them: not too many, and their texts not too long.
+/// Limits the parts to what a model would be shown.
 fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
     parts.truncate(RESULT_MAX_PARTS);
     let texts = parts.iter_mut().filter_map(|part| match part {
@@ -430,7 +430,7 @@ fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
     parts
 }
 
-/// What a call would do, where its tool can tell within its time.
+/// Returns the preview of a call, if its tool can make one in time.
 async fn preview(
     clock: &dyn Clock,
     registered: &Registered,
@@ -447,7 +447,7 @@ async fn preview(
     let told = attend(async move { tool.preview(context, arguments).await }, patience).await.flatten();
     let mut text = told.unwrap_or_else(|why| format!("It cannot be told what the call would do: {why}"));
     if text.len() > PREVIEW_MAX_BYTES {
-        // With the digest of all of it, so that whoever agrees to what is shown agrees to that.
+        // The text includes the digest of the whole preview, so that approving the shown part approves all of it.
         let (digest, all) = (Digest::of(text.as_bytes()), text.len());
         text.truncate(text.floor_char_boundary(PREVIEW_MAX_BYTES));
         text.push_str(&format!("\n[… {} bytes more; the digest of the whole is {digest}]", all - text.len()));

@@ -1,6 +1,6 @@
-//! One append and the rule of the unknown: a call that failed without an answer may have happened.
+//! One append, with retries. If the store gave no answer, the batch may have been written.
 //!
-//! It changes no batch: what was decided once is what is written.
+//! Retries never change the batch.
 
 use windlass_machine::Seq;
 
@@ -8,28 +8,28 @@ use super::store::ThreadStore;
 use crate::port::clock::Clock;
 use crate::port::journal::{AppendError, Batch, Journal, StoreError};
 
-/// Waits between tries of an append that certainly or possibly did not happen: a full disk or a busy database is
-/// given seven seconds to recover while the reply that is to be recorded is still in memory.
+/// Delays between retries of an append. A full disk or a busy database has seven seconds to recover, while the reply
+/// that should be recorded is still in memory.
 const WAITS_MS: [u64; 5] = [50, 200, 750, 2_000, 4_000];
 
 /// Why a batch is not in the journal.
 pub(in crate::drive) enum NotAppended {
     /// Another process drives the thread: stop at once.
     Fenced,
-    /// A budget has no room: nothing was written.
+    /// A budget has too little room: nothing was written.
     Limit { budget: String, cap: u64, taken: u64, wanted: u64 },
-    /// A record is another than expected: nothing was written.
+    /// A record has another version than expected: nothing was written.
     Record,
-    /// The store does not take it.
+    /// The store rejects the batch or fails.
     Store(StoreError),
 }
 
-/// Appends a batch; comes back only when it is known whether it stands in the journal. The batch is decided once and
-/// never changes between tries: its place (`expected`), its owner (`epoch`) and its id make a second copy impossible.
+/// Appends a batch. Returns only when it is certain whether the journal contains it. The batch never changes between
+/// retries: its position (`expected`), owner (`epoch`) and id prevent a second copy.
 pub(in crate::drive) async fn append(store: &ThreadStore, batch: Batch) -> Result<Seq, NotAppended> {
     let end = Seq(batch.expected.0 + batch.events.len() as u64);
     let mut waits = WAITS_MS.into_iter();
-    // Whether an earlier try may stand in the journal: then no answer counts before that is known.
+    // Whether an earlier attempt may have been written. Until that is known, no later answer is conclusive.
     let mut unknown = false;
     loop {
         let answer = match store.journal.append(batch.clone()).await {
@@ -63,7 +63,7 @@ pub(in crate::drive) async fn append(store: &ThreadStore, batch: Batch) -> Resul
     }
 }
 
-/// Reads are made as patiently as appends: a reply that was paid for waits in memory meanwhile.
+/// Retries of a read, with the delays of an append, because a paid reply may wait in memory meanwhile.
 pub(in crate::drive) struct Patience(std::array::IntoIter<u64, 5>);
 
 impl Patience {
@@ -71,7 +71,7 @@ impl Patience {
         Self(WAITS_MS.into_iter())
     }
 
-    /// Waits before another try of a read that failed; gives the error back where there is none.
+    /// Waits before the next retry of a failed read. Returns the error if no retry is left.
     pub(in crate::drive) async fn after(
         &mut self,
         clock: &dyn Clock,
@@ -94,7 +94,7 @@ pub(in crate::drive) fn may_pass(error: &StoreError) -> bool {
     }
 }
 
-/// Whether this very batch is the last one in the journal.
+/// Whether this batch is the last one in the journal.
 async fn stands(journal: &dyn Journal, batch: &Batch) -> Result<bool, StoreError> {
     let head = journal.head(&batch.thread).await?;
     Ok(head.is_some_and(|head| head.batch == batch.id && head.epoch == batch.epoch))

@@ -1,6 +1,6 @@
-//! The claims of a process that have to be renewed, in a store where a claim holds for a time only.
+//! The claims of a process that must be renewed, for a store whose claims have leases.
 //!
-//! Renewing them is the register's.
+//! The thread registry renews them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use windlass_machine::ThreadId;
 
 use crate::port::journal::Epoch;
 
-/// The claims of a process that have to be renewed. Empty where claims have no lease.
+/// The claims to renew. Empty if claims have no lease.
 pub(crate) struct Leases {
     is_leased: bool,
     held: Mutex<HashMap<ThreadId, Epoch>>,
@@ -25,14 +25,14 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews a claim from now on.
+    /// Adds a claim to renew.
     pub(in crate::drive) fn hold(&self, thread: &ThreadId, epoch: Epoch) {
         if self.is_leased {
             self.held().insert(thread.clone(), epoch);
         }
     }
 
-    /// Renews a claim no longer.
+    /// Removes a claim.
     pub(in crate::drive) fn let_go(&self, thread: &ThreadId, epoch: Epoch) {
         if self.is_leased {
             let mut held = self.held();
@@ -42,7 +42,7 @@ impl Leases {
         }
     }
 
-    /// Every claim.
+    /// Returns all claims to renew.
     pub(in crate::drive) fn all(&self) -> Vec<(ThreadId, Epoch)> {
         self.held().iter().map(|(thread, epoch)| (thread.clone(), *epoch)).collect()
     }

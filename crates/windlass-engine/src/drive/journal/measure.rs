@@ -1,12 +1,12 @@
-//! What an event has to measure: figures and words of our own lists.
+//! The measurement of an event: numbers and enumerated values.
 //!
-//! It is read off before the event is applied, while the call that it is about is still at hand.
+//! It is taken before the event is applied, while the state still has the call that it concerns.
 
 use windlass_machine::{Event, Fact, Phase, State};
 
 use crate::port::observe::Measure;
 
-/// What there is to count in an event that is about to be applied to a state.
+/// Returns the measurement of an event that is about to be applied to a state.
 pub(in crate::drive) fn of(state: &State, event: &Event) -> Option<Measure> {
     let run = state.run.as_ref();
     match &event.fact {

@@ -1,6 +1,6 @@
-//! A thread's journal: folded, appended to, and summed up in the rows of lists.
+//! A thread's journal: folding, appending, and the rows of lists.
 //!
-//! It drives nothing.
+//! This module drives nothing.
 
 pub(super) mod append;
 pub(super) mod lease;

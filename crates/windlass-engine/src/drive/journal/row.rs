@@ -1,6 +1,6 @@
-//! The rows of lists, written with each append: what a thread and a run look like from outside.
+//! The rows of lists, written with each append.
 //!
-//! They repeat what the journal says and decide nothing.
+//! They repeat content of the journal. No decision depends on them.
 
 use windlass_machine::{
     Asked, Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Phase, Principal, Queued, Run,
@@ -9,7 +9,7 @@ use windlass_machine::{
 
 use crate::port::journal::{AskedCall, RunView, ThreadAsks, ThreadStatus, ThreadView};
 
-/// What a thread does.
+/// Returns the thread's current activity.
 pub(in crate::drive) fn status(state: &State) -> ThreadStatus {
     match &state.run {
         None => ThreadStatus::Idle,
@@ -19,7 +19,7 @@ pub(in crate::drive) fn status(state: &State) -> ThreadStatus {
     }
 }
 
-/// A thread's columns in lists: a function of its journal alone.
+/// Returns a thread's columns in lists: a function of its journal alone.
 pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
     let state = machine.state();
     let interrupts = state.run.as_ref().map_or(0, |run| run.open().count() as u32);
@@ -37,7 +37,7 @@ pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
     }
 }
 
-/// What a run asks.
+/// Returns the open interrupts of a run.
 pub(crate) fn asks(run: &Run) -> ThreadAsks {
     let asked_call = |(index, asked): (Option<usize>, &Asked)| {
         let call = match (&run.phase, index) {
@@ -57,7 +57,7 @@ pub(crate) fn asks(run: &Run) -> ThreadAsks {
     ThreadAsks { run: run.id.clone(), run_started_at: run.started_at, interrupts }
 }
 
-/// A run's columns in lists, while it is active.
+/// Returns the columns of an active run.
 pub(in crate::drive) fn run_view(run: &Run) -> RunView {
     RunView {
         run: run.id.clone(),
@@ -72,12 +72,12 @@ pub(in crate::drive) fn run_view(run: &Run) -> RunView {
     }
 }
 
-/// A run's columns while the message that is to start it waits.
+/// Returns the columns of a run whose first message is queued.
 pub(in crate::drive) fn queued_view(id: &InputId, queued: &Queued, from: Seq, at: Timestamp) -> RunView {
     RunView {
         run: queued.run.clone(),
         agent: queued.agent.name.clone(),
-        // An agent names at least one model.
+        // An agent has at least one model.
         model: queued.agent.models.first().cloned().unwrap_or_else(|| ModelName::from("")),
         queued: Some(id.clone()),
         status: None,
@@ -88,7 +88,7 @@ pub(in crate::drive) fn queued_view(id: &InputId, queued: &Queued, from: Seq, at
     }
 }
 
-/// The queued run whose message an event takes or withdraws; the event is not applied to the state yet.
+/// Returns the queued run whose message an event takes or withdraws. The event is not applied to the state yet.
 pub(in crate::drive) fn unqueued(state: &State, event: &Event) -> Option<RunId> {
     let (Fact::MessageTaken { id } | Fact::MessageWithdrawn { id, .. }) = &event.fact else { return None };
     let waiting = state.queue.iter().find(|waiting| waiting.id == *id)?;
@@ -100,7 +100,7 @@ pub(in crate::drive) fn drop_queued(runs: &mut Vec<RunView>, run: &RunId) {
     runs.retain(|view| view.run != *run || view.queued.is_none());
 }
 
-/// About how many bytes an event takes in the journal: its largest part and a little for the rest.
+/// Estimates the bytes of an event in the journal: its largest part, and a constant for the rest.
 pub(in crate::drive) fn weight(event: &Event) -> usize {
     let content = match &event.fact {
         Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {
@@ -130,7 +130,7 @@ fn block_weight(block: &Block) -> usize {
     }
 }
 
-/// Keeps a run's newest row.
+/// Adds or replaces a run's row.
 pub(in crate::drive) fn put_run(runs: &mut Vec<RunView>, view: RunView) {
     match runs.iter_mut().find(|known| known.run == view.run) {
         Some(known) => *known = view,

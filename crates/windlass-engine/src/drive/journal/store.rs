@@ -1,6 +1,6 @@
-//! Threads in the store: their journals folded into machines.
+//! Reads threads from the store and folds their journals.
 //!
-//! It drives nothing and claims nothing: a fold is as old as the head that it was read for.
+//! This module neither drives nor claims threads. A fold is current as of the head that it was read for.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::error::EngineError;
 use crate::port::clock::Clock;
 use crate::port::journal::{Head, Journal, StoreError};
 
-/// Events read from a journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// A folded thread, with what a driver continues from.
+/// A folded thread, from which a driver continues.
 #[derive(Clone)]
 pub(crate) struct Restored {
     pub machine: Machine,
-    /// Bytes of the events that the newest snapshot does not have, approximately.
+    /// Approximate bytes of the events after the newest snapshot.
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
 }
 
 impl Restored {
-    /// A thread without events.
+    /// Creates a thread without events.
     pub(crate) fn new(thread: &ThreadId) -> Result<Self, CorruptJournal> {
         let machine = Machine::restore(thread.clone(), None, [])?;
         Ok(Self { machine, since_snapshot: 0, snapshot_bytes: 0 })
     }
 }
 
-/// A thread's fold at the time it was read, see [`ThreadHandle::folded`](crate::ThreadHandle::folded). Clones share it.
+/// A thread folded at one moment, see [`ThreadHandle::folded`](crate::ThreadHandle::folded). Clones share the fold.
 ///
 /// An input that is sent with it does not fold the thread again, unless the thread has new events.
 #[derive(Clone)]
@@ -45,13 +45,13 @@ pub struct FoldedThread {
 }
 
 impl FoldedThread {
-    /// The thread.
+    /// Id of the thread.
     pub fn thread(&self) -> &ThreadId {
         &self.thread
     }
 
-    /// Whether the journal has no other events. A batch's id is random, so a thread that was deleted and created again under
-    /// the same id differs.
+    /// Whether the journal has no other events. A batch's id is random, so a thread that was deleted and created
+    /// again under the same id differs.
     pub(crate) fn is_at(&self, head: &Head) -> bool {
         self.head.seq == head.seq && self.head.batch == head.batch
     }
@@ -69,7 +69,7 @@ impl Deref for FoldedThread {
 pub(crate) struct ThreadStore {
     pub journal: Arc<dyn Journal>,
     pub clock: Arc<dyn Clock>,
-    /// The claims that have to be renewed.
+    /// The claims that must be renewed.
     pub leases: Leases,
     reaches: Option<Arc<Reaches>>,
 }
@@ -84,7 +84,7 @@ impl ThreadStore {
         Self { journal: journal.clone(), clock: clock.clone(), leases, reaches }
     }
 
-    /// Folds a thread as it is now.
+    /// Folds a thread's current journal.
     pub(crate) async fn folded(&self, thread: &ThreadId) -> Result<FoldedThread, EngineError> {
         let head = self.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
@@ -92,9 +92,9 @@ impl ThreadStore {
         Ok(FoldedThread { thread: thread.clone(), head, restored })
     }
 
-    /// Folds a thread's journal, or takes the fold that a sender has if it is of this head. Returns
-    /// [`EngineError::NotReached`] if this process cannot call the active run's model as recorded, unless the first input
-    /// is a cancel.
+    /// Folds a thread's journal, or uses the sender's fold if it is of this head. Returns [`EngineError::NotReached`]
+    /// if this process cannot use the model access that the active run has recorded, unless the first input is a
+    /// cancel.
     pub(in crate::drive) async fn restore_reached(
         &self,
         thread: &ThreadId,
@@ -125,7 +125,7 @@ impl ThreadStore {
         }
     }
 
-    /// Folds a thread's journal up to a head, from its snapshot if there is a usable one.
+    /// Folds a thread's journal up to a head, starting from a usable snapshot if there is one.
     pub(crate) async fn restore(&self, thread: &ThreadId, head: &Head) -> Result<Restored, EngineError> {
         if head.seq == Seq::default() {
             return Ok(Restored::new(thread)?);
@@ -145,7 +145,7 @@ impl ThreadStore {
                 return Err(StoreError::Corrupt { why }.into());
             };
             after = last.seq;
-            // A fold of the past excludes later events.
+            // A fold up to an older head excludes later events.
             for recorded in page.iter().take_while(|recorded| recorded.seq <= head.seq) {
                 machine.apply(&recorded.event);
                 since_snapshot += row::weight(&recorded.event);

@@ -1,6 +1,6 @@
-//! The budgets that bound what runs may use: the program's, a user's credit, and those of an agent's own limits.
+//! The budgets that limit what runs use: the host program's, the user's credit, and the limits of an agent.
 //!
-//! They are read here and priced; a thread's driver sets aside and books.
+//! This module selects and prices budgets; the thread's driver reserves and books amounts.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::limits::{Budget, Drawing, Per, Unit, Window};
 use crate::port::budget::{Draw, Reserve, Settle};
 use crate::port::model::{ModelInfo, Models, Price};
 
-/// What is set aside for a reply in tokens, where the agent sets no cap of its own. (SK-L4's floor)
+/// Tokens reserved for a reply if the agent sets no maximum. (SK-L4's floor)
 const OUTPUT_TOKENS: u64 = 16_384;
 
-/// What a step may use at most, and at what price.
+/// Upper bound on what a step may use, with its price.
 struct Estimate {
     prompt: u64,
     output: u64,
     price: Option<Price>,
 }
 
-/// What budgets ask of a model call.
+/// Limits that budgets impose on a model call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::drive) struct Bounds {
-    /// Whether the model must have a price.
+    /// Whether the model must have a known price.
     pub needs_a_price: bool,
-    /// The longest reply in tokens, where something was set aside for it: no more than that may come.
+    /// Maximum number of output tokens, if an amount was reserved for the reply.
     pub output_tokens: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl BudgetService {
         Self { budgets, credit_of, models: models.clone() }
     }
 
-    /// The budgets that bound what runs for a user may use, the user's credit among them.
+    /// Returns the budgets that limit what a user's runs use, including the user's credit.
     pub(crate) fn budgets_of(&self, workspace: &str, user: &Principal) -> Vec<Budget> {
         let credit = self.credit_of.as_ref().and_then(|credit_of| credit_of(workspace, user));
         let mut all = self.budgets.to_vec();
@@ -58,11 +58,11 @@ impl BudgetService {
         all
     }
 
-    /// How a budget stands that has refused, for the machine.
+    /// Describes a refused reservation for the machine.
     pub(in crate::drive) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
         let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);
         let per = |budget: &str| budget.split('/').nth(1).map(str::to_owned);
-        // A budget of a day has a part more.
+        // The name of a daily budget has one more part.
         let parts = |budget: &str| budget.split('/').count();
         let names = |known: &&Budget| {
             let known = known.name(Drawing {
@@ -78,7 +78,7 @@ impl BudgetService {
         Refused { taken, wanted, approvers }
     }
 
-    /// What a step needs of all budgets that its run draws on; `None` where there are none.
+    /// Returns what a step reserves from all budgets of its run; `None` if it has none.
     pub(in crate::drive) fn reserve(
         &self,
         thread: &ThreadId,
@@ -94,7 +94,8 @@ impl BudgetService {
         let estimate = self.estimate(state);
         let workspace = state.workspace.as_str();
         let by = Drawing { workspace, user: &run.by, thread, run: &run.id, now };
-        // Two budgets may have one name, such as a run's own and the program's for each run: the smaller one counts.
+        // Two budgets may have the same name, such as a run's own and the program's for each run. The lower cap
+        // applies.
         let mut draws: Vec<Draw> = Vec::with_capacity(budgets.len());
         for budget in &budgets {
             let name = budget.name(by);
@@ -107,7 +108,7 @@ impl BudgetService {
         Some(Reserve { key: key(&run.id, attempt), draws })
     }
 
-    /// The program's budgets, the user's credit, and those of the agent's own limits.
+    /// Returns the program's budgets, the user's credit, and the limits of the agent.
     fn budgets_of_run(&self, limits: &Limits, workspace: &str, user: &Principal) -> Vec<Budget> {
         let of_run = |unit, cap| Budget {
             per: Per::Run,
@@ -122,7 +123,7 @@ impl BudgetService {
         all
     }
 
-    /// What the budgets that a run draws on ask of a request.
+    /// Returns the limits that the run's budgets impose on a request.
     pub(in crate::drive) fn bounds(&self, workspace: &str, run: &Run, request: &ModelRequest) -> Bounds {
         let budgets = self.budgets_of_run(&run.agent.limits, workspace, &run.by);
         let counts = |unit| budgets.iter().any(|budget| budget.unit == unit);
@@ -144,7 +145,7 @@ impl BudgetService {
         }
     }
 
-    /// Books what a title cost, for which nothing is set aside. It belongs to no run, and is no step.
+    /// Books the cost of a generated title. Nothing is reserved for it, it belongs to no run, and it is no step.
     pub(in crate::drive) fn settle_title(
         &self,
         state: &State,
@@ -165,14 +166,14 @@ impl BudgetService {
     }
 }
 
-/// The longest reply that is paid for.
+/// Returns the maximum size of a reply that is reserved.
 fn output_tokens(request: &ModelRequest, info: Option<&ModelInfo>) -> u64 {
     if let Some(cap) = request.settings.max_output_tokens {
         return cap;
     }
-    // The largest output that some models could give would fill a small budget before anything was said.
+    // The maximum output of some models would exceed a small budget before the first step.
     let usual = match request.settings.reasoning {
-        // Thinking is output too, and something has to be left for the answer.
+        // Reasoning is output too, and the answer needs some of it.
         Reasoning::BudgetTokens(tokens) => OUTPUT_TOKENS.max(tokens.saturating_mul(2)),
         _ => OUTPUT_TOKENS, // tidy: every other setting leaves the size to the model
     };
@@ -185,13 +186,13 @@ impl Estimate {
             Unit::Steps => 1,
             Unit::Tokens => self.prompt.saturating_add(self.output),
             Unit::Usd => {
-                // A provider may write the whole prompt to its cache, which costs more with some.
+                // A provider may write the whole prompt to its cache, which some charge more for.
                 let written =
                     self.price.and_then(|price| price.cache_written.filter(|cost| *cost > price.input));
                 let cache_written = written.map(|_| self.prompt);
                 let (input, output) = (Some(self.prompt), Some(self.output));
                 let usage = Usage { input, output, cache_written, ..Usage::default() };
-                // Without a price the model is not called.
+                // A model without a known price is not called.
                 self.price.and_then(|price| price.cost(&usage)).map_or(0, |cost| cost.0)
             }
         }

@@ -1,6 +1,6 @@
-//! What people allow: the policy that counts for a run, and the budgets that bound it.
+//! The policy and the budgets that apply to a run.
 //!
-//! It judges nothing; the machine does.
+//! This module judges no call; the machine does.
 
 pub(super) mod budgets;
 pub(super) mod prune;

@@ -1,7 +1,6 @@
-//! What counts for nothing any more is deleted now and then: grants that are used up or have expired, and choices
-//! for threads that are gone.
+//! Deletes obsolete records periodically: used-up and expired grants, and auto-run choices of deleted threads.
 //!
-//! Nothing depends on when that happens: a grant that is deleted here lets no call through before either.
+//! The time of the deletion has no effect: a deleted grant allowed no call before either.
 
 use std::sync::Arc;
 
@@ -14,15 +13,15 @@ use crate::port::clock::Clock;
 use crate::port::journal::{Journal, StoreError};
 use crate::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
-/// How often.
+/// Interval of the cleanup.
 const PRUNE_EVERY_MS: u64 = 3_600_000;
 
-/// How long a grant that is used up, or a choice for a thread that does not exist, is kept. The call that has used the
-/// grant up may still wait, and it is the grant that lets it start; one that waits longer is asked about. A choice may be
-/// made before its thread begins.
+/// How long a used-up grant, or a choice for a missing thread, is kept. The call that used the grant up may still
+/// wait and needs the grant to start; after this time the gate asks again. A choice may be made before its thread
+/// starts.
 const KEPT_MS: u64 = 86_400_000;
 
-/// Deletes records that count for nothing any more.
+/// Deletes obsolete records.
 pub(crate) struct Pruner {
     journal: Arc<dyn Journal>,
     records: Arc<dyn Records>,
@@ -48,7 +47,7 @@ impl Pruner {
         }
     }
 
-    /// Prunes where that was not done within the hour.
+    /// Prunes unless that was done within the last hour.
     pub(in crate::drive) async fn prune_now_and_then(&self, pruned_ms: &mut Option<u64>) {
         let now_ms = self.clock.monotonic_ms();
         if pruned_ms.is_some_and(|at| now_ms.saturating_sub(at) < PRUNE_EVERY_MS) {
@@ -80,7 +79,7 @@ impl Pruner {
         Ok(())
     }
 
-    /// Deletes a record that nobody has changed since it was read.
+    /// Deletes a record unless it has changed since it was read.
     async fn forget(&self, record: &Record) -> Result<(), StoreError> {
         let delete = RecordChange::delete(&record.kind, &record.key, Expect::Version(record.version));
         match self.records.apply(vec![delete]).await {
@@ -91,7 +90,7 @@ impl Pruner {
 }
 
 fn counts_for_nothing(record: &Record, now: Timestamp) -> bool {
-    // One that this build cannot read may be of a newer one.
+    // A record that this build cannot decode may be from a newer one.
     let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) else { return false };
     let is_expired = grant.expires_at.is_some_and(|expires_at| expires_at <= now);
     is_expired || grant.remaining == Some(0) && now.since(record.updated_at) >= KEPT_MS

@@ -1,6 +1,7 @@
-//! The policy that counts for a thread now: the program's rules, and what people have said since in the store.
+//! The current policy of a thread: the program's rules, and the choices of people recorded in the store.
 //!
-//! It judges nothing. Grants, allow lists and what runs without asking are records, so that every process on a store sees them.
+//! This module judges no call. Grants, allow lists and auto-run choices are records, so that every process on a store
+//! sees them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,53 +17,53 @@ use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
 use crate::port::records::{Expect, Record, RecordChange, Records};
 
-/// Kinds of records that a policy is made of.
+/// Kinds of records that the policy depends on.
 pub(crate) const GRANT: &str = "grant";
 pub(crate) const ALLOW: &str = "allow";
-/// What runs without asking; stores have always called it so.
+/// Which calls run without asking. Stores have always used this name.
 pub(crate) const AUTO_RUN: &str = "mode";
 
-/// Who has which role, and the kinds of records that say so.
+/// The source of users' roles, and the record kinds that roles depend on.
 #[derive(Default)]
 pub(crate) struct Roles {
     pub of: Option<Arc<RolesOf>>,
     pub kinds: Vec<&'static str>,
 }
 
-/// Records that are read at a time.
+/// Maximum number of records read at a time.
 pub(crate) const PAGE: usize = 1_000;
 
-/// The program's rules with the records of a store, and whether either has changed since they were looked up.
+/// The program's rules and the store's records, with detection of changes since the last read.
 pub(crate) struct PolicyService {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     catalog: Arc<ToolCatalog>,
     roles: Roles,
     base: RwLock<Arc<Policy>>,
-    /// Raised by every change, also by those of other processes once they are noticed.
+    /// Incremented by every change, and by changes of other processes once they are noticed.
     generation: AtomicU64,
-    /// The kinds of records that a policy is made of, those that roles come from among them.
+    /// The record kinds that a policy depends on, including those of roles.
     kinds: Vec<&'static str>,
-    /// The newest change of each when it was last looked at.
+    /// The newest change of each kind when changes were last read.
     changes: Mutex<Vec<u64>>,
 }
 
-/// The policy of a thread as it was looked up.
+/// The policy of a thread, as last read.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyNow {
     policy: Arc<Policy>,
-    /// Roles of whom the run works for.
+    /// Roles of the user that the run works for.
     roles: Vec<String>,
-    /// Differs where policy or tools do, the same in every process.
+    /// Version of policy and tools; equal in every process if both are equal.
     pub version: u64,
     generation: u64,
-    /// The program's rules that it began with.
+    /// The program's rules that this was built from.
     base: Arc<Policy>,
-    /// What it was read from.
+    /// Change numbers of the records that it was read from.
     sources: Sources,
-    /// The tools that it counts for.
+    /// Digest of the tools that it applies to.
     tools: Digest,
-    /// When one of its rules or grants begins or ceases to count.
+    /// When the next rule or grant starts or ends.
     next_bound: Option<Timestamp>,
     /// Versions of the records of its grants: a use of one is written only where it is still that.
     pub grants: Arc<[(String, Record)]>,
@@ -71,21 +72,21 @@ pub(crate) struct PolicyNow {
 /// The newest changes of the records that a policy was read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sources {
-    /// Of those of the user and the thread.
+    /// Records of the user and the thread.
     own: Vec<u64>,
-    /// Of the kinds that roles come from.
+    /// Record kinds that roles depend on.
     roles: Vec<u64>,
 }
 
 impl PolicyNow {
-    /// Uses a grant once. Returns the change of records that all uses of it since it was looked up are together:
-    /// refused where the grant was changed or taken back.
+    /// Uses a grant once. Returns one change of its record for all uses since it was read. The change fails if the
+    /// grant was changed or revoked.
     pub(crate) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
         let (_, record) = Arc::make_mut(&mut self.grants).iter_mut().find(|(id, _)| id == grant)?;
         let expected = Expect::Version(record.version);
         let remaining = record.value.get_mut("remaining").filter(|remaining| !remaining.is_null());
         let Some(remaining) = remaining else {
-            // Nothing is counted: that it still stands is all that matters.
+            // The grant has no count, so only its existence matters.
             return Some(RecordChange::keep(GRANT, &record.key, expected));
         };
         *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
@@ -96,24 +97,24 @@ impl PolicyNow {
         Some(RecordChange::put(GRANT, &record.key, &record.owner, record.value.clone(), expected))
     }
 
-    /// The same for a run that has tools of its own.
+    /// Returns the policy for a run with its own tools, with a different version.
     pub(crate) fn with_tools(mut self, own: Digest) -> Self {
         self.version = number(Digest::default().chain(&(self.version, own)));
         self
     }
 
-    /// Whether it lets more through than without anybody's choice.
+    /// Whether a recorded auto-run choice allows more calls than the default.
     pub(crate) fn is_loosened(&self) -> bool {
         self.policy.auto_run != AutoRun::Ask
     }
 
-    /// A view with what is known of calls.
+    /// Creates a view from this policy and the known properties of calls.
     pub(crate) fn view(&self, calls: Vec<CallView>) -> View {
         View { version: self.version, policy: self.policy.clone(), roles: self.roles.clone(), calls }
     }
 }
 
-/// Where it is kept what runs without asking: for a user, or for one thread.
+/// Returns the key under which a user's or a thread's auto-run choice is stored.
 pub(crate) fn auto_run_key(of: AutoRunOf<'_>) -> String {
     match of {
         AutoRunOf::User(user) => format!("user/{user}"),
@@ -121,19 +122,19 @@ pub(crate) fn auto_run_key(of: AutoRunOf<'_>) -> String {
     }
 }
 
-/// The thread whose choice is kept under a key; `None` where it is a user's.
+/// Returns the thread whose choice a key holds; `None` for a user's.
 pub(crate) fn thread_of_auto_run(key: &str) -> Option<&str> {
     key.strip_prefix("thread/")
 }
 
-/// Whose choice.
+/// The scope of an auto-run choice.
 #[derive(Clone, Copy)]
 pub(crate) enum AutoRunOf<'a> {
     User(&'a Principal),
     Thread(&'a ThreadId),
 }
 
-/// A choice as it is recorded.
+/// An auto-run choice as stored.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RecordedAutoRun {
     pub auto_run: AutoRun,
@@ -162,17 +163,17 @@ impl PolicyService {
     }
 
     fn base(&self) -> Arc<Policy> {
-        // A poisoned lock still holds a whole policy: nothing panics while it is held.
+        // A poisoned lock still contains a complete policy: nothing panics while it is held.
         self.base.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes another policy in place of the one that the program was started with.
+    /// Replaces the policy that the program started with.
     pub(crate) fn replace(&self, base: Policy) {
         *self.base.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(base);
         self.changed();
     }
 
-    /// Says that something has changed.
+    /// Marks the policies read so far as outdated.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -181,16 +182,16 @@ impl PolicyService {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Whether a policy that was looked up may be out of date.
+    /// Whether a policy may be outdated.
     pub(crate) fn is_stale(&self, policy: &PolicyNow) -> bool {
         let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
         is_over || policy.generation != self.generation() || policy.tools != self.catalog.now().digest
     }
 
-    /// Notices what other processes have changed.
+    /// Checks for changes by other processes.
     pub(crate) async fn look_at_changes(&self) -> Result<(), StoreError> {
         let now = self.records.changes(&self.kinds).await?;
-        // A poisoned lock still holds whole numbers.
+        // A poisoned lock still contains complete numbers.
         let mut seen = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen != now {
             *seen = now;
@@ -199,13 +200,13 @@ impl PolicyService {
         Ok(())
     }
 
-    /// Looks up the policy that counts for whom a run works for in a thread.
+    /// Reads the policy for the user that a run works for, in a thread.
     pub(crate) async fn policy_for(
         &self,
         user: &Principal,
         thread: &ThreadId,
     ) -> Result<PolicyNow, StoreError> {
-        // Read before the records: a change that comes in between is looked up again.
+        // Read before the records: a change in between causes another read.
         let generation = self.generation();
         let sources = self.sources(user, thread).await?;
         let base = self.base();
@@ -218,14 +219,14 @@ impl PolicyService {
         policy.auto_run = chosen.map_or(policy.auto_run, |(chosen, _)| chosen);
         let owner = Some(user.as_str());
         for record in self.all(ALLOW, owner).await? {
-            // A record that this build cannot read allows nothing.
+            // A record that this build cannot decode allows nothing.
             if let Ok(allowed) = serde_json::from_value::<AllowedTool>(record.value) {
                 policy.allowlist.insert(allowed);
             }
         }
         let mut grants = Vec::new();
         for record in self.all(GRANT, owner).await? {
-            // A record that this build cannot read allows nothing.
+            // A record that this build cannot decode allows nothing.
             if let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) {
                 grants.push((grant.id.clone(), record));
                 policy.grants.push(grant);
@@ -249,8 +250,8 @@ impl PolicyService {
         })
     }
 
-    /// Whether a policy that may be out of date counts unchanged: what has changed since is of other users and threads. Reads
-    /// the numbers of changes, and roles where they may have changed.
+    /// Whether a possibly outdated policy is unchanged, because all changes since concern other users and threads.
+    /// Reads only change numbers, and roles if they may have changed.
     pub(crate) async fn confirm(
         &self,
         policy: &mut PolicyNow,
@@ -275,10 +276,10 @@ impl PolicyService {
         Ok(true)
     }
 
-    /// The newest changes of what a policy is read from.
+    /// Returns the newest change numbers of everything that a policy is read from.
     async fn sources(&self, user: &Principal, thread: &ThreadId) -> Result<Sources, StoreError> {
         let (user, of_thread) = (user.as_str(), auto_run_key(AutoRunOf::Thread(thread)));
-        // Threads' choices that older builds wrote have no owner.
+        // Choices for threads that older builds wrote have no owner.
         let own = [(ALLOW, user), (GRANT, user), (AUTO_RUN, user), (AUTO_RUN, &of_thread), (AUTO_RUN, "")];
         let own = self.records.changes_of(&own).await?;
         let roles = match &self.roles.kinds[..] {
@@ -295,15 +296,15 @@ impl PolicyService {
         }
     }
 
-    /// All records of a kind, of one owner or of all.
+    /// Reads all records of a kind, of one owner or of all owners.
     pub(crate) async fn all(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
         all_records(&*self.records, kind, owner).await
     }
 
-    /// What was chosen, and the version of its record.
+    /// Reads an auto-run choice and the version of its record.
     pub(crate) async fn auto_run(&self, of: AutoRunOf<'_>) -> Result<Option<(AutoRun, u64)>, StoreError> {
         let record = self.records.get(AUTO_RUN, &auto_run_key(of)).await?;
-        // A choice that this build cannot read is taken for the strictest.
+        // A choice that this build cannot decode counts as the strictest one.
         let read = |record: Record| match serde_json::from_value::<RecordedAutoRun>(record.value) {
             Ok(recorded) => (recorded.auto_run, record.version),
             Err(_) => (AutoRun::Ask, record.version),
@@ -312,7 +313,7 @@ impl PolicyService {
     }
 }
 
-/// All records of a kind, of one owner or of all.
+/// Reads all records of a kind, of one owner or of all owners.
 pub(in crate::drive) async fn all_records(
     records: &dyn Records,
     kind: &str,
@@ -330,14 +331,14 @@ pub(in crate::drive) async fn all_records(
     }
 }
 
-/// The record of a grant that goes with an answer.
+/// Returns the record for a grant that was given with an answer.
 pub(in crate::drive) fn granted(NewGrant { user, grant }: &NewGrant) -> Option<RecordChange> {
     // A grant holds only strings, numbers and JSON values.
     let value = serde_json::to_value(grant).ok()?;
     Some(RecordChange::put(GRANT, &grant.id, user.as_str(), value, Expect::Absent))
 }
 
-/// How many of the times at which rules and grants begin or cease to count have come, and the next one.
+/// Returns how many start and end times of rules and grants have passed, and the next one.
 fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
     let rules = policy.rules.iter().flat_map(|rule| [rule.from, rule.until]);
     let grants = policy.grants.iter().map(|grant| grant.expires_at);
@@ -346,7 +347,7 @@ fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
     (past, all.into_iter().filter(|bound| *bound > now).min())
 }
 
-/// A number that differs where policy, roles or tools do; never 0, which stands for no policy.
+/// Returns a number that changes with policy, roles or tools. It is never 0, which means no policy.
 fn version(policy: &Policy, past: usize, roles: &[String], tools: Digest) -> u64 {
     number(policy.digest().chain(&(past, roles, tools)))
 }
@@ -354,6 +355,6 @@ fn version(policy: &Policy, past: usize, roles: &[String], tools: Digest) -> u64
 fn number(digest: Digest) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.as_bytes()[..8]);
-    // Journals are JSON, whose readers may keep numbers as floats.
+    // Journals are JSON, and JSON readers may store numbers as floats.
     (u64::from_le_bytes(first) >> 12).max(1)
 }

@@ -1,6 +1,6 @@
-//! What a thread draws from budgets: set aside in the append that starts a step, booked in the one that ends it.
+//! What a thread uses from budgets: reserved in the append that starts a step, booked in the append that ends it.
 //!
-//! The machine knows nothing of it; a budget without room comes back to it as an input.
+//! The machine does not know budgets; it receives a refused reservation as an input.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::budgets::BudgetService;
 use crate::port::budget::{Amounts, Reserve, Settle};
 use crate::port::journal::{Journal, StoreError};
 
-/// What a thread has set aside and not booked, by step and try.
+/// Reserved and unbooked amounts of a thread, by step and attempt.
 #[derive(Default)]
 pub(in crate::drive) struct Spending {
     open: HashMap<String, Amounts>,
 }
 
-/// What an append draws and books.
+/// Reservations and bookings of an append.
 #[derive(Default)]
 pub(in crate::drive) struct Drawn {
     pub reserve: Vec<Reserve>,
@@ -24,7 +24,7 @@ pub(in crate::drive) struct Drawn {
 }
 
 impl Spending {
-    /// Takes over what a process before this one has left open.
+    /// Reads the open reservations of a previous process.
     pub(in crate::drive) async fn found(
         journal: &dyn Journal,
         thread: &ThreadId,
@@ -32,7 +32,7 @@ impl Spending {
         Ok(Self { open: journal.open_reservations(thread).await?.into_iter().collect() })
     }
 
-    /// What an event that was just applied draws or books.
+    /// Adds the reservations or bookings of an event that was just applied.
     pub(in crate::drive) fn see(
         &mut self,
         budgets: &BudgetService,
@@ -54,7 +54,8 @@ impl Spending {
                 self.book(event, *attempt, Some((usage, cost)), drawn);
             }
             Fact::StepFailed { attempt, class, partial, .. } => {
-                // Whether the provider charges for what it did not finish, is not known: then all of it counts.
+                // It is unknown whether the provider charges for an unfinished reply, so the whole reservation is
+                // booked.
                 let nothing = partial.is_none() && is_free(*class);
                 self.book(event, *attempt, nothing.then_some((&Usage::default(), Some(0))), drawn);
             }
@@ -65,7 +66,7 @@ impl Spending {
         }
     }
 
-    /// Books what a step used; all that was set aside where that is not known.
+    /// Books what a step used, or the whole reservation if that is unknown.
     fn book(
         &mut self,
         event: &Event,
@@ -88,7 +89,7 @@ pub(in crate::drive) fn key(run: &RunId, attempt: Attempt) -> String {
     format!("{run}/{}.{}", attempt.step, attempt.attempt)
 }
 
-/// What a step used of a budget; `None` where that was not reported.
+/// Returns what a step used of a budget; `None` if the provider did not report it.
 pub(in crate::drive) fn used_of(budget: &str, usage: &Usage, cost: Option<u64>) -> Option<u64> {
     // The unit is the fourth part: `workspace/per/whose/unit[/day]`.
     match budget.split('/').nth(3) {
@@ -99,7 +100,7 @@ pub(in crate::drive) fn used_of(budget: &str, usage: &Usage, cost: Option<u64>) 
     }
 }
 
-/// Whether a provider surely charges nothing for a call that failed so.
+/// Whether a provider certainly does not charge for a call with this failure.
 pub(crate) fn is_free(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimited

@@ -1,7 +1,7 @@
-//! The loop of one active thread: it takes mail, has a round decided and appended, and follows what the machine wants.
+//! The loop of one active thread: receive mail, decide and append a round, then carry out the machine's commands.
 //!
-//! It is the only place where things happen. Nothing is shown or started before the append that
-//! records its cause has returned.
+//! Only this loop causes effects. It publishes and starts nothing before the append that records the cause has
+//! returned.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,34 +27,35 @@ use crate::port::bus::Signal;
 use crate::port::journal::{StoreError, ThreadStatus};
 use crate::tool::panic_text;
 
-/// The wall clock may be set ahead while an actor sleeps, so it is looked at this often.
+/// Maximum sleep, because the wall clock may be set ahead while an actor sleeps.
 const LONGEST_SLEEP_MS: u64 = 30_000;
 
-/// A run that sleeps no longer keeps its driver: to give it back and take it up again costs more than so many seconds of
-/// a few kilobytes, and the sweep looks at rows once a second.
+/// A run that sleeps longer than this loses its driver. For a shorter sleep, releasing and reopening the thread costs
+/// more than keeping a few kilobytes; the sweep reads due rows once a second.
 const SHORT_SLEEP_MS: u64 = 10_000;
 
-/// The name of the note that a driver records when it finds that the wall clock was set back.
+/// Name of the note that a driver records when the wall clock was set back.
 const CLOCK_SET_BACK: &str = "windlass.clock_set_back";
 
-/// Maximum repetitions of a round because of budgets: each may refuse once.
+/// Maximum repetitions of a round after budget refusals: each budget may refuse once.
 const MAX_REFUSALS: usize = 64;
 
-/// Maximum repetitions because another driver used the grant first. Each lost race is another driver's progress, so
-/// contention delays drivers and ends none.
+/// Maximum repetitions of a round after another driver used the grant first. Each lost race is another driver's
+/// progress, so contention delays drivers but stops none.
 const MAX_RACES: usize = 1_000;
 
-/// The longest pause after the first lost race, and after many. Random pauses spread the drivers that use one grant.
+/// Maximum random pause after the first lost race, and after many. Random pauses spread the drivers that use one
+/// grant.
 const RACE_PAUSE_MS: (u64, u64) = (20, 100);
 
-/// Lost races after which a driver leaves a thread once its process ends. The round may hold a reply that was paid for.
+/// Lost races after which a driver releases its thread if the process is ending. The limit is not 0, because the
+/// round may contain a paid reply.
 const MAX_RACES_LEAVING: usize = 10;
 
-/// One thread's driver.
 pub(super) struct Actor {
     registry: Arc<ThreadRegistry>,
     mailbox: Mailbox,
-    /// What the machine waits for by the clock.
+    /// The machine's next deadline, with its timer.
     timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
     /// Ends the wait of a held round.
     hold_timer: Option<BoxFuture<'static, ()>>,
@@ -66,7 +67,7 @@ impl Actor {
         Self { registry, mailbox, timer: None, hold_timer: None, driven }
     }
 
-    /// Drives the thread until nothing is left to do.
+    /// Drives the thread until no work is left.
     pub(super) async fn run(mut self) {
         let driven = AssertUnwindSafe(self.drive()).catch_unwind().await;
         let ended = driven.unwrap_or_else(|panic| Ended::Crashed(panic_text(&*panic)));
@@ -105,11 +106,11 @@ impl Actor {
             if self.is_idle() && self.retire() {
                 return Ended::Idle;
             }
-            // Another process repeats a model call; the outcome of a tool would be lost.
+            // Another process repeats a model call, but the outcome of a running tool would be lost.
             if self.registry.leaving.is_cancelled() && !self.driven.in_flight.has_tools() {
                 return self.leave().await;
             }
-            // A model that answers at once would keep this thread from everybody else.
+            // A model that replies without waiting would starve other tasks on this worker.
             tokio::task::coop::consume_budget().await;
             let mails = self.wait().await;
             if let Err(ended) = self.take(mails).await {
@@ -118,8 +119,8 @@ impl Actor {
         }
     }
 
-    /// Gives up the model call, so that it counts as no lost attempt. If that ends a cancelled run, the call of the next
-    /// run in the queue follows.
+    /// Records that the model call was given up, so that it does not count as a lost attempt. If this ends a
+    /// cancelled run, the next queued run starts a model call, which is given up as well.
     async fn leave(&mut self) -> Ended {
         while let Some(given_up) = self.driven.in_flight.give_up_model() {
             if let Err(ended) = self.round(vec![Letter::plain(given_up)]).await {
@@ -129,8 +130,8 @@ impl Actor {
         Ended::Left
     }
 
-    /// The first round: what waits for the thread counts before what was lost is begun again, so that a cancel that
-    /// came meanwhile finds nothing started.
+    /// The first round. It processes the inbox before it reports lost commands, so that a pending cancel takes effect
+    /// before anything is restarted.
     async fn begin(&mut self) -> Result<(), Ended> {
         let DrivenThread { services, thread, machine, spending, spans, .. } = &mut self.driven;
         if let Some(run) = &machine.state().run {
@@ -155,8 +156,8 @@ impl Actor {
         self.report_overtaken().await
     }
 
-    /// A note that the wall clock was set back since the last event of a thread that waits for a time. Its append also
-    /// writes the thread's row, with the deadline by the corrected clock.
+    /// Returns a note if the wall clock was set back since the last event and the thread has a deadline. The note's
+    /// append also rewrites the thread's row, with the deadline by the corrected clock.
     fn clock_set_back(&self) -> Option<Letter> {
         self.driven.machine.wall_deadline()?;
         let by_ms = self.driven.machine.state().wall_at().since(self.driven.services.clock.now());
@@ -164,7 +165,7 @@ impl Actor {
         (by_ms >= CLOCK_SET_BACK_MS).then(|| Letter::plain(note()))
     }
 
-    /// Waits for mail, for the model or for the deadline, then drains the mailbox.
+    /// Waits for mail, a model reply or the deadline, then drains the mailbox.
     async fn wait(&mut self) -> Vec<Mail> {
         let mut mails: Vec<Mail> = self.next_mail().await.into_iter().collect();
         let room = MAILBOX - mails.len();
@@ -199,7 +200,8 @@ impl Actor {
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
-        // This precedes `open`: `follow` would dispatch a call again whose result is opened and not yet decided.
+        // Must precede `open`, which removes finished calls from `in_flight`: `follow` would dispatch such a call
+        // again before its result is decided.
         if self.driven.held.is_some() && !hold::joins(&mails) {
             self.write(Vec::new(), Hold::Never).await?;
             self.driven.follow();
@@ -220,8 +222,8 @@ impl Actor {
         self.mailbox.inbox_letters(journal, &self.driven.thread).await.map_err(Ended::Store)
     }
 
-    /// A start that was recorded in the same batch as the run's cancel was never dispatched. One that this driver has found
-    /// in the journal may have been.
+    /// Reports starts that a cancel in the same batch has overtaken: they were never dispatched. A start that this
+    /// driver found in the journal may have been dispatched.
     async fn report_overtaken(&mut self) -> Result<(), Ended> {
         let DrivenThread { machine, in_flight, .. } = &self.driven;
         if machine.state().run.as_ref().is_none_or(|run| run.cancel.is_none()) {
@@ -234,7 +236,7 @@ impl Actor {
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 
-    /// Consumes inbox rows, in order, until none is left.
+    /// Consumes the inbox rows in order until none is left.
     async fn read_inbox(&mut self) -> Result<(), Ended> {
         while self.mailbox.inbox {
             let letters = self.inbox_letters().await?;
@@ -243,7 +245,7 @@ impl Actor {
         Ok(())
     }
 
-    /// One round: decide every letter, append once, publish, act.
+    /// Runs one round: decides all letters, appends once, publishes and acts.
     async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
         let hold = if self.mailbox.inbox || !self.mailbox.is_empty() { Hold::Never } else { Hold::Allowed };
         self.write(letters, hold).await?;
@@ -251,7 +253,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Decides every letter, and appends once together with a held round; or holds all of it.
+    /// Decides all letters and appends them in one batch, together with a held round; or holds the whole batch.
     async fn write(&mut self, mut letters: Vec<Letter>, hold: Hold) -> Result<(), Ended> {
         if self.mailbox.lapsed == Some(self.driven.epoch()) {
             self.driven.tell_stopped(&mut letters, &Ended::Fenced);
@@ -287,8 +289,8 @@ impl Actor {
         Err(Ended::Store(StoreError::Unavailable { why }))
     }
 
-    /// Waits after a lost race, less long if mail comes or the process is to end. The mail joins the round: a cancel is
-    /// decided before everything else.
+    /// Waits after a lost race. Mail, or the end of the process, ends the wait early. The mail joins the round; a
+    /// cancel is decided before everything else.
     async fn pause(&mut self, longest_ms: u64, letters: &mut Vec<Letter>) -> Result<(), Ended> {
         let leaving = self.registry.leaving.clone();
         let clock = &self.driven.services.clock;
@@ -317,8 +319,8 @@ impl Actor {
     fn is_idle(&self) -> bool {
         let DrivenThread { services, machine, in_flight, .. } = &self.driven;
         let due_in_ms = machine.due_in_ms(self.driven.now());
-        // What waits for people or sleeps is a row: an engine that attends all threads takes it up again when its time
-        // has come. What waits for tools is given back at once, so that a process that has them may take it.
+        // A run that waits for people or sleeps needs only its row: an engine that attends all threads reopens it in
+        // time. A run that waits for missing tools is released at once, so that a process that has them may claim it.
         let lacks = !machine.missing().is_empty();
         let is_row = lacks
             || services.attends
@@ -331,7 +333,7 @@ impl Actor {
         in_flight.is_empty() && self.driven.held.is_none() && !is_due && machine.wants().is_empty()
     }
 
-    /// Leaves the register of actors, unless mail has come in the meantime.
+    /// Removes the actor from the register, unless new mail has arrived.
     fn retire(&mut self) -> bool {
         let DrivenThread { services, machine, thread, .. } = &self.driven;
         let mut actors = self.registry.actors();
@@ -346,8 +348,8 @@ impl Actor {
         true
     }
 
-    /// Leaves the register, and answers the senders that still wait; an actor with nothing left to do hands back the mail
-    /// that came while it left.
+    /// Removes the actor from the register and answers the waiting senders. An actor without work left returns the
+    /// mail that arrived meanwhile.
     fn close(&mut self, ended: &Ended) -> Vec<Mail> {
         let DrivenThread { services, thread, .. } = &self.driven;
         let mut actors = self.registry.actors();
@@ -369,17 +371,17 @@ impl Actor {
                 let _ = reply.send(Err(stopped));
             }
         }
-        // A watcher of a fenced owner keeps watching: another process drives the thread now.
+        // Watchers of a fenced owner keep watching, because another process drives the thread now.
         if !matches!(ended, Ended::Fenced) {
             services.bus.publish(thread, Signal::Stopped { why: why.into() });
         }
-        // The fragments of a reply that this driver did not complete are void: no follower needs them.
+        // Fragments of a reply that this driver did not complete are void; no follower needs them.
         services.bus.settle(thread);
         Vec::new()
     }
 }
 
-/// Completes when the maximum time of a held round has passed.
+/// Completes when a held round has reached its maximum wait.
 async fn held(timer: &mut Option<BoxFuture<'static, ()>>) {
     match timer {
         Some(timer) => timer.await,

@@ -1,6 +1,6 @@
 //! The services that the drivers of all threads share.
 //!
-//! It has no state of a thread.
+//! They hold no state of a single thread.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::observe::Observer;
 
-/// What the drivers of all threads share.
+/// Services shared by all drivers of an engine.
 pub(crate) struct ActorServices {
     pub store: Arc<ThreadStore>,
     pub bus: Arc<dyn Bus>,

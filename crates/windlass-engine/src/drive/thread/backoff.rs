@@ -1,6 +1,6 @@
 //! Limits for opening threads: concurrency, the number of driven threads, and backoff after failures.
 //!
-//! `attend` opens the threads.
+//! `recover.rs` opens the threads.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use windlass_machine::ThreadId;
 
-/// Threads that are opened at once, by the sweep and by recoveries together: enough for their claims to share commits, few
-/// enough for the store's readers.
+/// Maximum number of threads that the sweep and recoveries open concurrently: enough for their claims to share
+/// commits, few enough for the store's readers.
 pub(super) const OPENINGS: usize = 32;
 
 /// The default of [`Builder::driven_max`](crate::Builder::driven_max).
 pub(crate) const DRIVEN_MAX: usize = 1_000;
 
-/// Bounds for the threads that are opened because they need a driver.
+/// Limits for opening threads that need a driver.
 pub(crate) struct Openings {
-    /// The permits of [`OPENINGS`].
+    /// One of [`OPENINGS`] permits per thread being opened.
     pub(super) permits: Semaphore,
-    /// The number of driven threads at which the sweep stops opening more.
+    /// Number of driven threads at which the sweep stops opening more.
     pub(super) driven_max: usize,
 }
 
@@ -29,24 +29,24 @@ impl Openings {
     }
 }
 
-/// The delays after failures in a row: each is twice the last.
+/// Delays between retries; each is twice the previous one.
 #[derive(Clone, Copy)]
 pub(super) struct Delays {
     first_ms: u64,
     longest_ms: u64,
 }
 
-/// The delays after a failure that may pass. No sweep comes earlier than the first.
+/// Delays after a failure that may pass. The shortest is the interval of the sweep.
 pub(super) const PASSING: Delays = Delays { first_ms: 1_000, longest_ms: 60_000 };
 
-/// The delays after a failure that a retry is likely to meet again: damage, or an event of a newer
-/// build.
+/// Delays after a failure that a retry is likely to repeat: damage, or an event of a newer build.
 pub(super) const LASTING: Delays = Delays { first_ms: 60_000, longest_ms: 3_600_000 };
 
-/// Threads whose failures are remembered. Beyond that the next one due is forgotten, and so retried early.
+/// Maximum number of threads with a recorded failure. Beyond it, the one due next is dropped, so that it is retried
+/// early.
 const BACKOFFS: usize = 4_096;
 
-/// Threads that could not be opened or driven in this process, each with the time of its next try.
+/// Threads that this process could not open or drive, each with the time of its next retry.
 #[derive(Default)]
 pub(crate) struct Backoffs(Mutex<HashMap<ThreadId, Backoff>>);
 
@@ -62,7 +62,7 @@ impl Backoffs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failure; returns whether it is the first in a row.
+    /// Records a failure. Returns whether it is the thread's first in a row.
     pub(super) fn add(&self, thread: &ThreadId, delays: Delays, now_ms: u64) -> bool {
         let Delays { first_ms, longest_ms } = delays;
         let mut all = self.all();

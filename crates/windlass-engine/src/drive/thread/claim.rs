@@ -1,7 +1,7 @@
-//! The right to drive a thread: claimed in the store, renewed where it holds for a time only, given back at its end.
+//! The right to drive a thread: claimed in the store, renewed if it has a lease, and released at the end.
 //!
-//! It opens no thread. A process that does not renew in time, because it was stopped or cut off, loses its threads to
-//! others: its drivers end, and their late appends are refused by the epoch.
+//! This module opens no thread. A process that does not renew in time, for example because it was suspended, loses
+//! its threads to others. Its drivers then end, and the store rejects their late appends by the epoch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,15 +14,15 @@ use super::registry::{LOOK_EVERY_MS, ThreadRegistry};
 use crate::error::EngineError;
 use crate::port::journal::{Claim, Due, Epoch, Head, StoreError};
 
-/// A claim is renewed after each of so many parts of its lease. Two renewals in a row may fail: the third comes before the
-/// end of the lease.
+/// A claim is renewed each time this fraction of its lease has passed. Two renewals in a row may fail: the third
+/// comes before the lease ends.
 const PARTS: u64 = 4;
 
 /// The claims of an engine.
 #[derive(Default)]
 pub(super) struct Claims {
     pub opening: Opening,
-    /// Threads that this node still holds only because the store failed when they were given back.
+    /// Threads that this node still holds only because the store failed to release them.
     kept: Mutex<Vec<(ThreadId, Epoch)>>,
 }
 
@@ -33,8 +33,8 @@ impl Claims {
     }
 }
 
-/// A thread that has no driver until this is dropped: what comes for it in this process waits, and what other processes
-/// leave for it is found afterwards.
+/// A thread that cannot get a driver until this guard is dropped. Input from this process waits; input from other
+/// processes stays in the inbox and is processed afterwards.
 pub(crate) struct SetAside {
     registry: Arc<ThreadRegistry>,
     thread: ThreadId,
@@ -46,7 +46,7 @@ impl Drop for SetAside {
     fn drop(&mut self) {
         let (registry, thread, epoch) = (self.registry.clone(), self.thread.clone(), self.epoch);
         let opening = self.opening.take();
-        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        // Without a runtime, the process is ending or has closed the store, which ends the claim.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             registry.give_back(&thread, epoch).await;
@@ -56,21 +56,20 @@ impl Drop for SetAside {
     }
 }
 
-/// The outcome of a claim.
 pub(super) enum Claimed {
     Taken(OwnClaim),
-    /// Another live process, this node, drives the thread.
+    /// Another live process, with this node name, drives the thread.
     Held {
         node: String,
     },
 }
 
-/// The right to drive a thread, released when dropped unless a driver keeps it.
+/// The right to drive a thread. It is released on drop unless a driver keeps it.
 pub(super) struct OwnClaim {
     registry: Option<Arc<ThreadRegistry>>,
     thread: ThreadId,
     pub head: Head,
-    /// Whether the inbox has rows.
+    /// Whether the thread's inbox has rows.
     pub inbox: bool,
 }
 
@@ -84,7 +83,7 @@ impl OwnClaim {
         &self.thread
     }
 
-    /// Hands the right over to a driver.
+    /// Transfers the claim to a driver.
     pub(super) fn keep(mut self) -> Epoch {
         self.registry = None;
         self.head.epoch
@@ -95,14 +94,14 @@ impl Drop for OwnClaim {
     fn drop(&mut self) {
         let Some(registry) = self.registry.take() else { return };
         let (thread, epoch) = (self.thread.clone(), self.head.epoch);
-        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        // Without a runtime, the process is ending or has closed the store, which ends the claim.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move { registry.give_back(&thread, epoch).await });
     }
 }
 
 impl ThreadRegistry {
-    /// Claims a thread. The claim is made in a task of its own: a caller that stops waiting in the middle holds nothing.
+    /// Claims a thread. The claim runs in its own task, so that it is released even if the caller is dropped.
     pub(super) async fn claim(self: &Arc<Self>, thread: &ThreadId) -> Result<Claimed, EngineError> {
         let (registry, thread) = (self.clone(), thread.clone());
         let claimed = tokio::spawn(async move {
@@ -119,8 +118,8 @@ impl ThreadRegistry {
         })
     }
 
-    /// Claims up to `limit` threads that need a driver and have none, but for those in `except`. The claims are made in a
-    /// task of their own, as above.
+    /// Claims up to `limit` threads that need a driver and have none, except those in `except`. Like
+    /// [`claim`](Self::claim), it runs in its own task.
     pub(super) async fn claim_due(
         self: &Arc<Self>,
         except: Vec<ThreadId>,
@@ -137,14 +136,15 @@ impl ThreadRegistry {
         })
     }
 
-    /// Takes a thread that has no driver, so that it gets none; `None` if it has one.
+    /// Claims an idle thread exclusively, so that it cannot get a driver. Returns `None` if it is being driven or
+    /// opened.
     pub(crate) async fn set_aside(
         self: &Arc<Self>,
         thread: &ThreadId,
     ) -> Result<Option<SetAside>, EngineError> {
         let opening = tokio::select! {
             opening = self.claims.opening.lock(thread) => opening,
-            // The thread is being opened, or set aside by another caller.
+            // Another task is opening the thread or has set it aside.
             () = self.services.clock.sleep_ms(LOOK_EVERY_MS) => return Ok(None),
         };
         if self.actor(thread).is_some() {
@@ -178,11 +178,11 @@ impl ThreadRegistry {
         }
     }
 
-    /// Ends the driver of a claim that has lapsed.
+    /// Stops the driver of a lapsed claim.
     fn lapse(&self, thread: &ThreadId, epoch: Epoch) {
         let Some(mailbox) = self.actor(thread) else { return };
         let thread = thread.clone();
-        // A full mailbox is emptied by the driver, whose next append is refused in any case.
+        // If the mailbox is full, this waits for the driver; its next append is rejected in any case.
         tokio::spawn(async move {
             if mailbox.send(Mail::Lapsed(epoch)).await.is_err() {
                 tracing::debug!(%thread, "the driver of a claim that has lapsed has ended already");
@@ -190,7 +190,7 @@ impl ThreadRegistry {
         });
     }
 
-    /// Gives up the right to drive a thread. Where the store fails, it is tried again each second.
+    /// Releases a claim. If the store fails, the release is retried every second.
     pub(super) async fn give_back(&self, thread: &ThreadId, epoch: Epoch) {
         self.services.store.leases.let_go(thread, epoch);
         if let Err(error) = self.journal().release(thread, epoch).await {
@@ -207,7 +207,7 @@ impl ThreadRegistry {
     }
 }
 
-/// Renews all claims before a lease of `lease_ms` ends, until the engine and its drivers are dropped.
+/// Renews all claims before their leases end, until the engine and its drivers are dropped.
 pub(crate) async fn renew(registry: Weak<ThreadRegistry>, lease_ms: u64) {
     loop {
         let Some(this) = registry.upgrade() else { return };
@@ -219,12 +219,12 @@ pub(crate) async fn renew(registry: Weak<ThreadRegistry>, lease_ms: u64) {
     }
 }
 
-/// Locks by thread, so that one thread is opened once at a time.
+/// Locks by thread id, so that a thread is not opened twice concurrently.
 #[derive(Default)]
 pub(super) struct Opening(Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Opening {
-    /// Whether the lock of a thread is held or waited for.
+    /// Whether the lock of a thread is held or awaited.
     pub(super) fn is_under_way(&self, thread: &ThreadId) -> bool {
         self.locks().get(thread).is_some_and(|lock| Arc::strong_count(lock) > 1)
     }
@@ -237,7 +237,7 @@ impl Opening {
     pub(super) async fn lock(&self, thread: &ThreadId) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.locks();
-            // Locks that are neither held nor waited for are dropped.
+            // Removes locks that are neither held nor awaited.
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             locks.entry(thread.clone()).or_default().clone()
         };

@@ -1,7 +1,7 @@
-//! A thread that this process drives, and its rounds: every letter is decided, and all of it is appended at once or
-//! decided again.
+//! A driven thread and its rounds: the machine decides all letters of a round, and one append records the result. A
+//! rejected round is decided again.
 //!
-//! A round starts nothing: what the machine wants is compared with what is in flight once the round is written.
+//! A round starts nothing. After the append, `follow` compares the machine's commands with what is in flight.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use crate::port::journal::{Accepted, Batch, BatchId, Epoch, InboxOutcome, StoreE
 use crate::port::observe::Measure;
 use crate::port::records::RecordWrite;
 
-/// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
-/// recorded"; the floor keeps short runs from paying for it.)
+/// A snapshot is written when the events since the last one exceed its size, and at least this many bytes. The
+/// minimum spares short runs the cost.
 const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
 
 /// A thread that this process drives.
@@ -40,11 +40,11 @@ pub(super) struct DrivenThread {
     pub thread: ThreadId,
     lease: Lease,
     pub machine: Machine,
-    /// The thread's time.
+    /// The thread's clock, which never runs backwards.
     clock: ThreadClock,
     pub in_flight: InFlight,
     judging: Judging,
-    /// What is set aside of budgets.
+    /// Reserved and used budget amounts of the thread.
     pub spending: Spending,
     snapshot: SnapshotSize,
     pub spans: Spans,
@@ -56,27 +56,27 @@ pub(super) struct DrivenThread {
 #[derive(Clone, Copy)]
 pub(super) struct Lease {
     pub epoch: Epoch,
-    /// Whether the store does not have the thread yet.
+    /// Whether the thread does not exist in the store yet.
     pub is_new: bool,
 }
 
-/// When the next snapshot is due.
+/// Sizes that decide when the next snapshot is due.
 struct SnapshotSize {
-    /// Bytes of events since the last one, approximately.
+    /// Approximate bytes of events since the last snapshot.
     since: usize,
-    /// Bytes of the last one.
+    /// Bytes of the last snapshot.
     last: usize,
 }
 
-/// What a log shows of the active run.
+/// Tracing spans of the active run.
 pub(super) struct Spans {
     pub run: Span,
-    /// The span of the input that started it.
+    /// The span of the input that started the run.
     pub asked: Span,
 }
 
 impl DrivenThread {
-    /// A thread as it was folded; its tools send their outcomes to `mailbox`.
+    /// Starts from a folded thread. Tools send their outcomes to `mailbox`.
     pub(super) fn new(
         services: Arc<ActorServices>,
         thread: ThreadId,
@@ -104,19 +104,19 @@ impl DrivenThread {
         self.lease.epoch
     }
 
-    /// The thread's time.
+    /// Returns the thread's time.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now(self.services.clock.now(), self.services.clock.monotonic_ms())
     }
 
-    /// The input that says that a time has come.
+    /// Returns the input that reports the current time.
     pub(super) fn tick(&self) -> Input {
         let now_ms = self.services.clock.monotonic_ms();
         let confirmed = self.services.expiries.passed(&self.thread, self.machine.state(), now_ms);
         Input::Tick { confirmed }
     }
 
-    /// Starts and stops commands as the machine wants after a round that was written.
+    /// Starts and stops commands as the machine wants after a round was written.
     pub(super) fn follow(&mut self) {
         self.judging.is_taken_up = false;
         let (step, span) = (self.judging.step, &self.spans.run);
@@ -124,8 +124,9 @@ impl DrivenThread {
         self.in_flight.note_dispatched();
     }
 
-    /// Decides the letters, together with a held round, and appends or holds the result. Returns the round if the store
-    /// refuses it. Budgets without room are reported first, and inbox rows that are `refused` are consumed.
+    /// Decides the letters together with a held round, and appends or holds the result. Returns the round if the
+    /// store rejects it. Budgets without room are reported to the machine first, and the inbox rows in `refused` are
+    /// consumed.
     pub(super) async fn try_round(
         &mut self,
         no_room: &[NoRoom],
@@ -187,7 +188,7 @@ impl DrivenThread {
         Ok(None)
     }
 
-    /// The held round with the letters that it was decided from, or an empty one.
+    /// Returns the held round with its letters, or an empty round.
     fn begin_round(&mut self) -> (Round, Vec<Letter>) {
         let (wall, at_ms) = (self.services.clock.now(), self.services.clock.monotonic_ms());
         let at = self.clock.now(wall, at_ms);
@@ -197,13 +198,13 @@ impl DrivenThread {
         (Round { at, at_ms, wall, ..round }, letters)
     }
 
-    /// The input by which calls are judged again that a changed policy, tool or link concerns.
+    /// Returns the input that has calls judged again after a change of policy, tools or links.
     async fn rejudged(&mut self, at: Timestamp) -> Result<Option<Input>, Ended> {
         let Self { services, machine, in_flight, judging, .. } = self;
         judging.rejudge(services, machine, in_flight, at).await
     }
 
-    /// Answers the senders of letters that were not decided.
+    /// Sends an error to the senders of undecided letters.
     pub(super) fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
         let why = ended.why();
         for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
@@ -212,7 +213,7 @@ impl DrivenThread {
         }
     }
 
-    /// Forgets what was decided and not written.
+    /// Reverts the machine to the journal after a round that was not written.
     pub(super) async fn take_back(&mut self) -> Result<(), Ended> {
         self.judging.forget();
         self.in_flight.forget_starts();
@@ -234,7 +235,7 @@ impl DrivenThread {
         Ok(())
     }
 
-    /// Decides what an input means, which came with a letter.
+    /// Decides an input that came with a letter.
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
         let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
         let first = self.machine.state().seq.next();
@@ -270,7 +271,7 @@ impl DrivenThread {
         outcome
     }
 
-    /// Has the machine decide, and keeps what follows from each event beside the journal.
+    /// Lets the machine decide, and updates everything beside the journal from each event.
     fn record(&mut self, input: &Input, moment: Moment, round: &mut Round) -> Result<Vec<Event>, Reject> {
         let Self { services, thread, machine, in_flight, judging, spending, snapshot, .. } = self;
         let since_snapshot = &mut snapshot.since;
@@ -337,7 +338,7 @@ impl DrivenThread {
         }
     }
 
-    /// Shows what was appended, and forgets what ended with it.
+    /// Publishes appended events and cleans up after finished runs.
     fn publish(&mut self, seq: Seq, events: Arc<[Event]>) {
         let ActorServices { bus, catalog, background, .. } = &*self.services;
         let newest = self.machine.state().newest_agent();
@@ -360,7 +361,7 @@ impl DrivenThread {
         }
     }
 
-    /// Writes a snapshot where the events since the last one outweigh it; never awaited.
+    /// Writes a snapshot if the events since the last one exceed its size. The write is not awaited.
     fn keep_snapshot(&mut self) {
         if self.snapshot.since < self.snapshot.last.max(SNAPSHOT_MIN_BYTES) {
             return;

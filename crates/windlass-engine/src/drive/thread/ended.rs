@@ -1,21 +1,20 @@
-//! How the driver of a thread ends.
+//! The reasons why a thread's driver ends.
 //!
-//! Whether the thread is then opened again is decided by the register.
+//! The registry decides whether the thread is opened again.
 
 use crate::port::journal::StoreError;
 
-/// Why a thread is not driven here.
+/// Error text for input that arrives while the process is ending.
 pub(super) const LEAVING: &str = "this process is about to end; another one continues the thread";
 
-/// Why an actor ended.
 pub(super) enum Ended {
-    /// Nothing is left to do; the mailbox is closed, and mail that came meanwhile is handed on.
+    /// No work is left. The mailbox is closed, and mail that arrived meanwhile is forwarded.
     Idle,
-    /// The process is to drive nothing any more; no tool was at work.
+    /// The process is ending, and no tool was running.
     Left,
     /// Another process drives the thread.
     Fenced,
-    /// The store gave up.
+    /// The store failed repeatedly.
     Store(StoreError),
     /// The driver itself panicked.
     Crashed(String),

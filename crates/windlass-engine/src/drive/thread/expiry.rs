@@ -1,20 +1,21 @@
 //! Automatic approvals on expiry: how long this process has seen each of them open.
 //!
-//! Thread time follows the wall clock, which may jump ahead. Such an approval requires that the monotonic clock confirms
-//! the term. That clock belongs to the process, so a restart restarts the term. This table outlives a thread's driver.
+//! Thread time follows the wall clock, which may jump ahead. An automatic approval therefore also requires that the
+//! monotonic clock confirms the term. That clock belongs to the process, so a restart restarts the term. This table
+//! outlives a thread's driver.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_machine::{Asked, Expiry, Fact, InterruptId, State, Terms, ThreadId};
 
-/// Approvals that are remembered. A forgotten one is asked about once more.
+/// Maximum number of tracked approvals. A dropped one restarts its term.
 const KNOWN_MAX: usize = 10_000;
 
-/// The two clocks are read one after the other, and round to milliseconds.
+/// Tolerance: the two clocks are read one after the other and rounded to milliseconds.
 const ROUNDING_MS: u64 = 1_000;
 
-/// When this process has seen them opened, by the clock that never jumps.
+/// Monotonic time at which this process first saw each interrupt open.
 #[derive(Default)]
 pub(crate) struct Expiries {
     seen: Mutex<HashMap<(ThreadId, InterruptId), u64>>,
@@ -35,7 +36,7 @@ impl Expiries {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the interrupts that a round opens and forgets those it closes; `now_ms` is when the round began.
+    /// Records the interrupts that a round opens and removes those that it closes. `now_ms` is when the round began.
     pub(super) fn note(&self, thread: &ThreadId, fact: &Fact, now_ms: u64) {
         match fact {
             Fact::InterruptOpened { interrupt, terms, .. } if approves(terms) => {
@@ -51,7 +52,7 @@ impl Expiries {
         }
     }
 
-    /// Registers the open interrupts of a thread that this process starts to drive. Known ones keep their time.
+    /// Records the open interrupts of a thread that this process starts to drive. Known ones keep their time.
     pub(super) fn note_open(&self, thread: &ThreadId, state: &State, now_ms: u64) {
         for asked in open(state) {
             let key = (thread.clone(), asked.interrupt.clone());
@@ -61,7 +62,7 @@ impl Expiries {
         }
     }
 
-    /// The open approvals of a thread whose whole term this process has seen pass.
+    /// Returns the open approvals of a thread whose whole term this process has seen pass.
     pub(super) fn passed(&self, thread: &ThreadId, state: &State, now_ms: u64) -> Vec<InterruptId> {
         let seen = self.seen();
         let has_passed = |asked: &&Asked| {

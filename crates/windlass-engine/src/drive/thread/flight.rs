@@ -1,6 +1,6 @@
-//! What a thread has in flight: one model call, and the tool calls of a step.
+//! The commands in flight of a thread: at most one model call, and the tool calls of a step.
 //!
-//! It starts and stops; what is wanted and what an answer means, others decide.
+//! This module starts and stops commands. The machine decides which are wanted and what a result means.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use crate::drive::command::model::{ModelWork, call_model};
 use crate::drive::command::tool::{ToolWork, Work, carry_out, wanted};
 use crate::drive::trace;
 
-/// Everything in flight.
+/// All commands in flight of a thread.
 pub(super) struct InFlight {
-    /// The model call. The actor itself carries it out: each of its fragments would otherwise wake one task more, and a
-    /// run waits for its model most of the time.
+    /// The model call. The actor polls it directly: a task of its own would be woken for each fragment, and a run
+    /// spends most of its time waiting for its model.
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
     mailbox: mpsc::Sender<Mail>,
-    /// Where the tools work, once something was started or judged.
+    /// The working folder, set once a call was started or judged.
     folder: Option<Arc<ThreadFolder>>,
-    /// Starts that this driver has recorded and not dispatched.
+    /// Starts that this driver has recorded but not dispatched.
     recorded: Vec<Start>,
 }
 
-/// A recorded start.
+/// A recorded start of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Model(Attempt),
@@ -47,7 +47,7 @@ impl Start {
         match command {
             Command::CallModel { attempt, .. } => Some(Self::Model(*attempt)),
             Command::CallTool { call, .. } => Some(Self::Call(*call)),
-            // They change nothing, and are made whenever they are wanted.
+            // Previews and reconciliations have no effects and need no recorded start.
             Command::PreviewTool { .. } | Command::Reconcile { .. } => None,
         }
     }
@@ -59,7 +59,7 @@ struct ModelFlight {
     reply: BoxFuture<'static, Letter>,
 }
 
-/// A tool at work, in a task of its own.
+/// A running tool in its own task.
 struct ToolFlight {
     call: CallKey,
     work: Work,
@@ -68,12 +68,12 @@ struct ToolFlight {
 }
 
 impl InFlight {
-    /// Nothing yet; tools send their answers to this mailbox.
+    /// Starts empty. Tools send their outcomes to `mailbox`.
     pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
         Self { model: None, tools: Vec::new(), mailbox, folder: None, recorded: Vec::new() }
     }
 
-    /// Records a start before its append.
+    /// Notes a start before its append.
     pub(super) fn note_start(&mut self, fact: &Fact) {
         match fact {
             Fact::StepStarted { attempt, .. } => self.recorded.push(Start::Model(*attempt)),
@@ -83,7 +83,7 @@ impl InFlight {
         }
     }
 
-    /// Forgets the starts of a round that was not appended. Remaining starts of earlier rounds then count as lost.
+    /// Drops the starts of a round that was not appended. Remaining starts of earlier rounds then count as lost.
     pub(super) fn forget_starts(&mut self) {
         self.recorded.clear();
     }
@@ -102,8 +102,8 @@ impl InFlight {
         self.recorded = recorded;
     }
 
-    /// Reports a start that a cancel has overtaken: as one of which nothing was dispatched if this driver knows that,
-    /// else as lost.
+    /// Reports a start that a cancel has overtaken. It counts as not dispatched if this driver knows that, else as
+    /// lost.
     pub(super) fn overtaken(&self, command: Command) -> Input {
         let is_known = Start::of(&command).is_some_and(|start| self.recorded.contains(&start));
         match command {
@@ -119,18 +119,18 @@ impl InFlight {
         self.model.is_none() && self.tools.is_empty()
     }
 
-    /// Whether a tool is at work.
+    /// Whether a tool is running.
     pub(super) fn has_tools(&self) -> bool {
         !self.tools.is_empty()
     }
 
-    /// Whether a command is being carried out.
+    /// Whether a command is in flight.
     pub(super) fn has(&self, command: &Command) -> bool {
         self.model.as_ref().is_some_and(|flight| flight.carries(command))
             || self.tools.iter().any(|flight| flight.carries(command))
     }
 
-    /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
+    /// Starts the wanted commands that are not in flight, and stops those that are no longer wanted.
     pub(super) fn follow(&mut self, machine: &Machine, services: &ActorServices, step: Seq, span: &Span) {
         let wanted = machine.wants();
         let cancel_model =
@@ -159,7 +159,7 @@ impl InFlight {
             let cancel = CancellationToken::new();
             match command {
                 Command::CallModel { attempt, .. } => {
-                    // One that is being stopped comes to its end first.
+                    // A model call that is being stopped must end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let fingerprint = machine.request_fingerprint();
                     let bounds = services.budgets.bounds(&machine.state().workspace, run, &request);
@@ -195,7 +195,7 @@ impl InFlight {
         }
     }
 
-    /// Where the thread's tools work.
+    /// Returns the working folder of the thread's tools.
     pub(super) fn folder(&mut self, state: &State) -> Arc<ThreadFolder> {
         self.folder.get_or_insert_with(|| ThreadFolder::new(state.folder.clone())).clone()
     }
@@ -204,12 +204,12 @@ impl InFlight {
         let mailbox = self.mailbox.clone();
         tokio::spawn(async move {
             let returned = carry_out(place, work).await;
-            // A closed mailbox means that the owner is gone: the next one finds the work in the journal.
+            // A closed mailbox means that the driver is gone. The next driver finds the call in the journal.
             let _ = mailbox.send(Mail::Landed(Box::new(returned))).await;
         })
     }
 
-    /// Waits for the model; for ever where none is called.
+    /// Waits for the model's reply; pending forever without a model call.
     pub(super) async fn replied(&mut self) -> Letter {
         match &mut self.model {
             Some(flight) => (&mut flight.reply).await,
@@ -217,7 +217,7 @@ impl InFlight {
         }
     }
 
-    /// Takes out what an answer reports.
+    /// Removes the command that a result reports.
     pub(super) fn landed(&mut self, input: &Input) {
         match input {
             Input::ToolReturned { call, .. }
@@ -243,7 +243,7 @@ impl InFlight {
         Some(Input::ModelStopped { attempt, partial: None })
     }
 
-    /// Drops everything where it stands.
+    /// Aborts everything in flight.
     pub(super) fn abort(&mut self) {
         self.model = None;
         self.tools.drain(..).for_each(|flight| flight.task.abort());
@@ -262,7 +262,7 @@ impl ToolFlight {
     }
 }
 
-/// Digest of the call that the gate judged.
+/// Returns the digest of the call that the gate judged.
 fn approval_of(run: &Run, call: CallKey) -> Option<Digest> {
     match &run.phase {
         Phase::Calls(line) => line.calls.get(call.index as usize).map(|call| call.approval),

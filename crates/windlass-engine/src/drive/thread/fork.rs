@@ -1,7 +1,7 @@
-//! A thread forked from another: its history is read, copied, and appended as the first batch of the new thread.
+//! Forks a thread: reads the origin's history, copies it, and appends the copy as the first batch of the new thread.
 //!
-//! The machine says what is copied. The fork changes nothing of the origin, and no process drives the new thread. The append is
-//! what makes the thread: what belongs to it, such as its folder, is complete before.
+//! The machine decides what is copied. The origin is not changed, and no process drives the new thread. The append
+//! creates the thread, so everything that belongs to it, such as its folder, must be complete before.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use crate::drive::journal::row;
 use crate::error::EngineError;
 use crate::port::journal::{Batch, BatchId, Epoch, StoreError};
 
-/// Events that are copied at most: they are one append, which keeps other writers waiting.
+/// Maximum number of copied events. They form one append, which delays other writers.
 const MAX_EVENTS: u64 = 20_000;
 
-/// About how many bytes they may have, because they are all in memory at once.
+/// Approximate maximum size of the copied events, because all of them are in memory.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Events read from a journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// A fork that is checked, and not made yet.
+/// A validated fork that was not appended yet.
 pub(crate) struct PreparedFork {
     origin: ThreadId,
     batch: Batch,
-    /// When the last event of the history happened, by the wall clock.
+    /// Wall-clock time of the last event of the history.
     pub until_at: Timestamp,
 }
 
 impl PreparedFork {
-    /// What the new thread begins with.
+    /// Returns the first events of the new thread.
     pub fn events(&self) -> &[Event] {
         &self.batch.events
     }
 }
 
 impl ThreadRegistry {
-    /// Makes the new thread, whole or not at all.
+    /// Creates the new thread atomically.
     pub(crate) async fn fork(&self, origin: &ThreadId, fork: &Fork) -> Result<(), EngineError> {
         let prepared = self.prepare_fork(origin, fork).await?;
         self.commit_fork(prepared).await
     }
 
-    /// Reads the history of a new thread, and refuses a place where none can begin.
+    /// Reads the history for a new thread. Fails if no fork is possible at that position.
     pub(crate) async fn prepare_fork(
         &self,
         origin: &ThreadId,
@@ -57,7 +57,7 @@ impl ThreadRegistry {
         let until_at = history.last().map(|event| event.wall.unwrap_or(event.at)).unwrap_or_default();
         let machine = Machine::restore(fork.thread.clone(), None, events.iter().cloned())?;
         let mut thread_view = row::thread_view(&machine);
-        // Its history is old, and the thread is new.
+        // The history is old, but the thread is new.
         thread_view.updated_at = now.max(thread_view.updated_at);
         let batch = Batch {
             thread: fork.thread.clone(),
@@ -70,7 +70,7 @@ impl ThreadRegistry {
             consumed: Vec::new(),
             thread_view,
             unqueued: Vec::new(),
-            // The runs of the history stay the origin's: they are counted and found there.
+            // The runs of the history remain the origin's; lists and sums count them there.
             runs: Vec::new(),
             settle: Vec::new(),
             reserve: Vec::new(),
@@ -79,13 +79,13 @@ impl ThreadRegistry {
         Ok(PreparedFork { origin: origin.clone(), batch, until_at })
     }
 
-    /// Makes the thread of a prepared fork.
+    /// Creates the thread of a prepared fork.
     pub(crate) async fn commit_fork(&self, prepared: PreparedFork) -> Result<(), EngineError> {
         let PreparedFork { origin, batch, .. } = prepared;
         let thread = batch.thread.clone();
         append(&self.services.store, batch).await.map_err(|error| not_forked(&thread, error))?;
         self.give_back(&thread, Epoch(1)).await;
-        // Blobs are kept as long as an event names them. Of an origin that was deleted meanwhile they may be gone.
+        // Blobs exist as long as an event references them. If the origin was deleted meanwhile, they may be gone.
         if self.journal().head(&origin).await?.is_none() {
             self.journal().delete(&thread).await?;
             return Err(EngineError::NoThread(origin));
@@ -93,7 +93,7 @@ impl ThreadRegistry {
         Ok(())
     }
 
-    /// The events of a thread up to a place.
+    /// Returns the events of a thread up to a position.
     async fn history(&self, thread: &ThreadId, until: Seq) -> Result<Vec<Event>, EngineError> {
         if until.0 > MAX_EVENTS {
             return Err(too_long(&format!("{until} events; at most {MAX_EVENTS} are copied")));

@@ -1,6 +1,6 @@
-//! What reaches a thread's driver: inputs, outcomes of commands, and the news that the inbox has rows.
+//! Messages to a thread's driver: inputs, outcomes of commands, and inbox notifications.
 //!
-//! It says nothing of what they mean.
+//! This module does not interpret them.
 
 use tokio::sync::oneshot;
 use windlass_machine::{BlobRef, Input, InputId, Reject};
@@ -9,7 +9,7 @@ use crate::drive::journal::store::FoldedThread;
 use crate::error::EngineError;
 use crate::port::journal::{Accepted, Epoch};
 
-/// What reaches an actor.
+/// A message to an actor.
 pub(crate) enum Mail {
     /// An input, with the sender that waits for its outcome.
     Input(Box<Letter>),
@@ -21,23 +21,23 @@ pub(crate) enum Mail {
     Lapsed(Epoch),
 }
 
-/// An input on its way to a machine.
+/// An input for the machine, with its origin.
 pub(crate) struct Letter {
     pub input: Input,
-    /// Blobs that it names and that are not stored yet, each below the size that travels in an append.
+    /// New blobs that the input references, each small enough to travel in an append.
     pub blobs: Vec<(BlobRef, bytes::Bytes)>,
-    /// The inbox row that it came from.
+    /// The inbox row that the input came from.
     pub row: Option<InputId>,
-    /// The sender that waits for its outcome.
+    /// Channel to the sender that waits for the outcome.
     pub reply: Option<oneshot::Sender<Result<Decided, EngineError>>>,
-    /// The sender's span in the log.
+    /// The sender's tracing span.
     pub asked: tracing::Span,
-    /// The thread as the sender has folded it. A driver that opens the thread begins with it, if nothing was appended
+    /// The thread as folded by the sender. A driver that opens the thread starts from it if nothing was appended
     /// since.
     pub folded: Option<FoldedThread>,
 }
 
-/// What an input led to, once it is durable.
+/// The durable outcome of an input.
 pub(crate) type Decided = Result<Accepted, Reject>;
 
 impl Letter {

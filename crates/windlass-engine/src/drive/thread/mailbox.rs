@@ -1,6 +1,6 @@
-//! A driver's mailbox, and the thread's inbox in the store beside it.
+//! A driver's mailbox in memory, and the thread's inbox in the store.
 //!
-//! It opens mail; deciding is the driver's.
+//! This module reads mail; the driver decides it.
 
 use tokio::sync::mpsc;
 use windlass_machine::{InputId, ThreadId};
@@ -9,25 +9,25 @@ use super::flight::InFlight;
 use super::mail::{Letter, Mail};
 use crate::port::journal::{Epoch, Journal, StoreError};
 
-/// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
-/// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
+/// Capacity of a mailbox, and the maximum number of mails in one append: a burst of results of one step (at most 16
+/// parallel calls), with room for input from people.
 pub(super) const MAILBOX: usize = 64;
 
-/// A driver's mail.
+/// A driver's mailbox.
 pub(super) struct Mailbox {
     receiver: mpsc::Receiver<Mail>,
-    /// The other end, by which the register knows this driver.
+    /// The sending half, by which the registry identifies this driver.
     pub sender: mpsc::Sender<Mail>,
-    /// Whether the inbox has rows that were not read.
+    /// Whether the inbox has unread rows.
     pub inbox: bool,
     /// The newest claim that is known to have lapsed.
     pub lapsed: Option<Epoch>,
-    /// Inbox rows that are rejected without asking the machine, with the reason.
+    /// Inbox rows that are rejected without the machine, with the reason.
     pub refused: Vec<(InputId, String)>,
 }
 
 impl Mailbox {
-    /// A mailbox, and whether the thread's inbox has rows already.
+    /// Creates a mailbox. `inbox` says whether the thread's inbox already has rows.
     pub(super) fn new(inbox: bool) -> Self {
         let (sender, receiver) = mpsc::channel(MAILBOX);
         Self { receiver, sender, inbox, lapsed: None, refused: Vec::new() }
@@ -45,12 +45,12 @@ impl Mailbox {
         self.receiver.recv().await
     }
 
-    /// Takes what is there without waiting, up to `limit` mails.
+    /// Takes up to `limit` mails without waiting.
     pub(super) fn drain(&mut self, limit: usize) -> impl Iterator<Item = Mail> {
         std::iter::from_fn(|| self.receiver.try_recv().ok()).take(limit)
     }
 
-    /// Opens mail. What was in flight is no longer.
+    /// Converts mail to letters. Removes finished commands from `in_flight`.
     pub(super) fn open(&mut self, mails: Vec<Mail>, in_flight: &mut InFlight) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(mails.len());
         for mail in mails {
@@ -67,7 +67,7 @@ impl Mailbox {
         letters
     }
 
-    /// The oldest inbox rows as letters.
+    /// Reads the oldest inbox rows as letters.
     pub(super) async fn inbox_letters(
         &mut self,
         journal: &dyn Journal,
@@ -88,7 +88,7 @@ impl Mailbox {
         Ok(letters)
     }
 
-    /// Refuses an inbox row, once however often it is read before an append consumes it.
+    /// Rejects an inbox row once, even if it is read several times before an append consumes it.
     fn refuse(&mut self, id: InputId, why: String) {
         if !self.refused.iter().any(|(refused, _)| *refused == id) {
             self.refused.push((id, why));

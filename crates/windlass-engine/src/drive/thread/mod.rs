@@ -1,6 +1,6 @@
-//! Driven threads: the register of drivers, the right to drive, the loop of a thread and its rounds.
+//! Driven threads: the registry of drivers, the right to drive, the loop of a thread and its rounds.
 //!
-//! It carries out no command itself.
+//! Commands are carried out in `command/`.
 
 mod actor;
 pub(super) mod actors;

@@ -1,6 +1,6 @@
-//! Opens threads that need a driver and have none, and delays the next try of those that cannot be opened.
+//! Opens threads that need a driver and have none, and delays the retry of those that cannot be opened.
 //!
-//! A bounded number is opened at once. Nothing here drives a thread.
+//! The number of concurrent openings is limited. Nothing here drives a thread.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::mail::Mail;
 use super::registry::ThreadRegistry;
 use crate::error::{EngineError, TryAgain};
 
-/// The threads that a sweep has claimed, each of which is opened once in it, even if its row still says that it is due.
+/// Threads that a sweep has claimed. The sweep opens each of them once, even if its row still says that it is due.
 ///
-/// A thread that is driven is held, and the store leaves it out by itself. Only one that needs a driver again right after
-/// it had one is named to the store: the list does not grow with the number of threads.
+/// The store itself skips threads that are held. Only a thread that needs a driver again right after it had one must
+/// be passed to the store as an exception, so this list does not grow with the number of threads.
 #[derive(Default)]
 pub(super) struct Tried {
     claimed: HashSet<ThreadId>,
@@ -26,7 +26,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Adds a claim; returns whether the thread is to be opened.
+    /// Adds a claim. Returns whether the thread should be opened.
     pub(super) fn add(&mut self, claim: &OwnClaim) -> bool {
         let is_first = self.claimed.insert(claim.thread().clone());
         if !is_first {
@@ -35,32 +35,32 @@ impl Tried {
         is_first
     }
 
-    /// Leaves a thread out of what is claimed from now on.
+    /// Excludes a thread from further claims.
     pub(super) fn leave_out(&mut self, thread: &ThreadId) {
         self.except.insert(thread.clone());
     }
 
-    /// The threads that are left out.
+    /// Returns the excluded threads.
     pub(super) fn except(&self) -> Vec<ThreadId> {
         self.except.iter().cloned().collect()
     }
 }
 
 impl ThreadRegistry {
-    /// Reports to a thread's driver in this process that the inbox has rows; returns whether there is a driver.
+    /// Notifies a thread's driver in this process of inbox rows. Returns whether there is a driver.
     pub(super) fn notify_driver(&self, thread: &ThreadId) -> bool {
         // If the mailbox is full, the next sweep notifies again.
         self.actor(thread).map(|mailbox| mailbox.try_send(Mail::Inbox)).is_some()
     }
 
-    /// How many more threads the sweep may open.
+    /// Returns how many more threads the sweep may open.
     pub(super) fn room(&self, opening: usize) -> usize {
         self.openings.driven_max.saturating_sub(self.actors().len() + opening)
     }
 
-    /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each. A thread
-    /// that is backing off is tried as well: the caller asked for it. With
-    /// [`Attend::All`](crate::Attend::All), stops at the limit of driven threads; the sweep opens the rest later.
+    /// Opens every thread that needs a driver and has none, with limited concurrency. Returns the result of each.
+    /// Ignores backoff, because the caller requested the retry. With [`Attend::All`](crate::Attend::All), stops at
+    /// the limit of driven threads; the sweep opens the rest later.
     pub(crate) async fn open_all(
         self: &Arc<Self>,
     ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
@@ -93,15 +93,15 @@ impl ThreadRegistry {
     }
 
     pub(super) async fn open_or_back_off(self: &Arc<Self>, thread: &ThreadId) -> Result<(), EngineError> {
-        // Nothing closes the semaphore.
+        // The semaphore is never closed.
         let _permit = self.openings.permits.acquire().await;
         let opened = self.open(thread).await.map(drop);
         self.back_off_failed(thread, opened)
     }
 
-    /// The same for a thread that was claimed because it needs a driver.
+    /// Like [`open_or_back_off`](Self::open_or_back_off), for a thread that is already claimed.
     pub(super) async fn open_due_or_back_off(self: &Arc<Self>, claim: OwnClaim) -> Result<(), EngineError> {
-        // Nothing closes the semaphore.
+        // The semaphore is never closed.
         let _permit = self.openings.permits.acquire().await;
         let thread = claim.thread().clone();
         let opened = self.open_claimed(claim).await;
@@ -122,19 +122,19 @@ impl ThreadRegistry {
         opened
     }
 
-    /// Delays the next try of a thread that cannot be opened or driven. Returns whether this is its first failure in a
-    /// row, so that the log names a thread once.
+    /// Delays the retry of a thread that cannot be opened or driven. Returns whether this is its first failure in a
+    /// row, so that the log reports a thread once.
     pub(super) fn back_off(&self, thread: &ThreadId, may_pass: bool) -> bool {
         let delays = if may_pass { PASSING } else { LASTING };
         self.backoffs.add(thread, delays, self.services.clock.monotonic_ms())
     }
 
-    /// Forgets the failures of a thread whose driver has finished its work.
+    /// Clears the failures of a thread whose driver has finished its work.
     pub(super) fn end_backoff(&self, thread: &ThreadId) {
         self.backoffs.clear(thread);
     }
 
-    /// Whether the next try of a thread that failed is still to come.
+    /// Whether a failed thread still waits for its retry.
     pub(super) fn is_backing_off(&self, thread: &ThreadId) -> bool {
         self.backoffs.is_waiting(thread, self.services.clock.monotonic_ms())
     }

@@ -1,8 +1,7 @@
-//! The register of driven threads, and how an input reaches the driver of its thread: in this process where it can
-//! drive the thread, else in the one that holds it.
+//! The registry of driven threads. It delivers an input to the driver of its thread, in this process or another.
 //!
-//! Several processes may share one store. An input for a thread that another live process holds is
-//! left in its inbox, the owner is woken, and the sender waits for the outcome.
+//! Several processes may share one store. If another live process holds the thread, the input goes to the thread's
+//! inbox; the owner is woken, and the sender waits for the outcome.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,33 +24,33 @@ use crate::drive::policy::prune::Pruner;
 use crate::error::{EngineError, SlowDriver};
 use crate::port::journal::{Epoch, Head, InboxOutcome, Journal, Posted, StoreError};
 
-/// How long a sender waits for the driver of the thread. (design: "Inbox")
+/// How long a sender waits for the thread's driver.
 const ANSWER_WITHIN_MS: u64 = 5_000;
 
-/// How often it looks.
+/// How often a waiting sender polls.
 pub(super) const LOOK_EVERY_MS: u64 = 50;
 
-/// What an actor begins with beside the thread.
+/// What an actor starts with, beside the folded thread.
 struct Opened {
     is_new: bool,
     inbox: bool,
     first: Option<Mail>,
 }
 
-/// Where a thread is driven.
+/// The process that drives a thread.
 pub(crate) enum Driver {
-    /// Here.
+    /// This process.
     Here(mpsc::Sender<Mail>),
-    /// In another live process.
+    /// Another live process.
     Elsewhere {
-        /// Its node.
+        /// Name of its node.
         node: String,
     },
 }
 
 /// Why mail was not delivered.
 enum Undelivered {
-    /// Another live process, this node, drives the thread.
+    /// Another live process, with this node name, drives the thread.
     Elsewhere(String),
     Failed(EngineError),
 }
@@ -68,26 +67,26 @@ impl Undelivered {
     }
 }
 
-/// The register of the actors of an engine.
+/// The actors of an engine, by thread.
 pub(crate) type Actors = HashMap<ThreadId, mpsc::Sender<Mail>>;
 
-/// The threads that an engine drives, and how mail finds them.
+/// The threads that an engine drives, and the delivery of mail to them.
 pub(crate) struct ThreadRegistry {
     pub(super) services: Arc<ActorServices>,
     contents: Arc<Contents>,
     actors: Mutex<Actors>,
     pub(super) claims: Claims,
-    /// Bounds the threads that are opened at once because they need a driver.
+    /// Limits the number of threads that are opened because they need a driver.
     pub(super) openings: Openings,
-    /// Threads that could not be opened or driven here, until their next try.
+    /// Threads that could not be opened or driven here, until their next retry.
     pub(super) backoffs: Backoffs,
-    /// Cancelled when this process is to drive nothing any more.
+    /// Cancelled when this process stops driving threads.
     pub leaving: CancellationToken,
     pub(super) pruner: Pruner,
 }
 
 impl ThreadRegistry {
-    /// A register that opens no more threads by itself once it drives `driven_max`.
+    /// Creates a registry that opens no more threads on its own once it drives `driven_max`.
     pub(crate) fn new(
         services: Arc<ActorServices>,
         contents: Arc<Contents>,
@@ -115,7 +114,7 @@ impl ThreadRegistry {
         &*self.services.store.journal
     }
 
-    /// Brings an input to its thread's owner and waits until its outcome is durable.
+    /// Delivers an input to the owner of its thread, and waits until the outcome is durable.
     pub(crate) async fn send(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -131,13 +130,13 @@ impl ThreadRegistry {
         }
     }
 
-    /// Puts mail into the mailbox of a thread's actor, and starts an actor if the thread has none. Mail that cannot be
-    /// delivered comes back.
+    /// Sends mail to the actor of a thread. Starts an actor if the thread has none. Returns the mail if it cannot be
+    /// delivered.
     async fn deliver(self: &Arc<Self>, thread: &ThreadId, mail: Mail) -> Result<(), (Mail, Undelivered)> {
         let mut mail = Some(mail);
         loop {
             let opened = self.open_with(thread, &mut mail).await;
-            // The actor that was started has it.
+            // The started actor has taken the mail.
             let Some(back) = mail.take() else { return Ok(()) };
             match opened {
                 Ok(Driver::Here(mailbox)) => match mailbox.send(back).await {
@@ -151,7 +150,7 @@ impl ThreadRegistry {
         }
     }
 
-    /// Brings a message to a thread that is made for it. No other process knows its id, so that it needs no claim.
+    /// Delivers the first message of a new thread. No other process knows its id, so it needs no claim.
     pub(crate) async fn send_first(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -168,7 +167,7 @@ impl ThreadRegistry {
         outcome.await.unwrap_or_else(|_| Err(gone(thread)))
     }
 
-    /// Brings an input through its thread's inbox, which takes the same id once however often it is sent.
+    /// Delivers an input through the thread's inbox, which deduplicates it by id.
     pub(crate) async fn post(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -186,14 +185,14 @@ impl ThreadRegistry {
                 Some(Posted::Consumed(InboxOutcome::Accepted(accepted))) => return Ok(Ok(*accepted)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
                 Some(Posted::Waiting) => {}
-                // The thread was deleted with its inbox: opening it would create it again.
+                // The thread was deleted with its inbox. Opening it would create it again.
                 None => return Err(EngineError::NoThread(thread.clone())),
             }
-            // The owner may have died meanwhile: then this process takes over and finds the row.
+            // The owner may have died meanwhile: this process then takes over and finds the row.
             let driver = match std::mem::take(&mut is_first) || !self.is_backing_off(thread) {
                 true => match self.open(thread).await? {
                     Driver::Here(mailbox) => {
-                        // Where the mailbox is full, the next round tries again.
+                        // If the mailbox is full, the next iteration tries again.
                         let _ = mailbox.try_send(Mail::Inbox);
                         SlowDriver::ThisProcess
                     }
@@ -211,7 +210,7 @@ impl ThreadRegistry {
         }
     }
 
-    /// Leaves an input in a thread's inbox and wakes its driver; drives nothing.
+    /// Adds an input to a thread's inbox and wakes the driver. Does not drive the thread.
     pub(crate) async fn leave(
         &self,
         thread: &ThreadId,
@@ -223,12 +222,12 @@ impl ThreadRegistry {
         Ok(posted)
     }
 
-    /// Finds the thread's actor, or starts one where no other live process holds the thread.
+    /// Returns the thread's actor. Starts one if no other live process holds the thread.
     pub(crate) async fn open(self: &Arc<Self>, thread: &ThreadId) -> Result<Driver, EngineError> {
         self.open_with(thread, &mut None).await
     }
 
-    /// As [`open`](Self::open); an actor that is started finds `first` in its mailbox before it does anything.
+    /// Like [`open`](Self::open), but a started actor receives `first` before anything else.
     async fn open_with(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -237,8 +236,8 @@ impl ThreadRegistry {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
-        // Two tasks may open the same thread: the second waits and finds the first one's actor. A thread that is set aside
-        // while its folder is copied may stay so for minutes.
+        // If two tasks open the same thread, the second waits and finds the first one's actor. A thread that is set
+        // aside while its folder is copied may stay so for minutes.
         let _opening = tokio::select! {
             opening = self.claims.opening.lock(thread) => opening,
             () = self.services.clock.sleep_ms(ANSWER_WITHIN_MS) => {
@@ -258,8 +257,7 @@ impl ThreadRegistry {
         }
     }
 
-    /// Opens a thread that was claimed because it needs a driver. Where an input has opened it meanwhile, with a claim of
-    /// its own, it is driven already.
+    /// Opens a thread that was claimed because it needs a driver. Does nothing if an input has opened it meanwhile.
     pub(super) async fn open_claimed(self: &Arc<Self>, claim: OwnClaim) -> Result<(), EngineError> {
         let _opening = self.claims.opening.lock(claim.thread()).await;
         if self.actor(claim.thread()).is_some() {
@@ -271,7 +269,7 @@ impl ThreadRegistry {
         self.drive(claim, &mut None).await.map(drop)
     }
 
-    /// Folds a thread that this process has claimed, and starts its driver.
+    /// Folds a claimed thread and starts its driver.
     async fn drive(
         self: &Arc<Self>,
         claim: OwnClaim,
@@ -284,14 +282,14 @@ impl ThreadRegistry {
                 Ok(self.start(&thread, claim.keep(), restored, opened))
             }
             Err(error) => {
-                // Another process, perhaps of a newer build, can do what this one cannot.
+                // Another process, perhaps of a newer build, may be able to open it.
                 self.give_back(&thread, claim.keep()).await;
                 Err(error)
             }
         }
     }
 
-    /// Folds a thread for its driver, which begins with this mail.
+    /// Folds a thread for its driver, which starts with this mail.
     async fn restored(
         &self,
         thread: &ThreadId,
@@ -305,7 +303,7 @@ impl ThreadRegistry {
         self.services.store.restore_reached(thread, head, folded, is_cancel).await
     }
 
-    /// Brings mail that an actor could not take to the next one.
+    /// Delivers mail that an actor could not take to the next actor.
     pub(super) async fn forward(self: &Arc<Self>, thread: &ThreadId, mail: Mail) {
         if let Err((Mail::Input(letter), why)) = self.deliver(thread, mail).await
             && let Some(reply) = letter.reply
@@ -314,7 +312,7 @@ impl ThreadRegistry {
         }
     }
 
-    /// The thread's actor, where one takes mail. One that panicked has left a closed mailbox behind.
+    /// Returns the thread's actor if it accepts mail. An actor that panicked leaves a closed mailbox behind.
     pub(super) fn actor(&self, thread: &ThreadId) -> Option<mpsc::Sender<Mail>> {
         self.actors().get(thread).filter(|mailbox| !mailbox.is_closed()).cloned()
     }
@@ -328,7 +326,7 @@ impl ThreadRegistry {
     ) -> mpsc::Sender<Mail> {
         let mailbox = Mailbox::new(opened.inbox);
         let sender = mailbox.sender.clone();
-        // The mailbox is empty.
+        // The new mailbox is empty, so this cannot fail.
         opened.first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
         let lease = Lease { epoch, is_new: opened.is_new };
         let driven =

@@ -1,6 +1,6 @@
-//! What one round decides, and what follows from its events beside the journal: rows, reservations, measures.
+//! The events of one round, and what follows from them beside the journal: rows, reservations and measurements.
 //!
-//! It appends nothing: the driven thread does.
+//! This module does not append; the driven thread does.
 
 pub(super) mod hold;
 mod judge;
@@ -21,16 +21,16 @@ use crate::port::records::RecordChange;
 
 pub(super) use judge::Judging;
 
-/// What one round has decided.
+/// The decided content of one round.
 #[derive(Default)]
 pub(super) struct Round {
-    /// Position of the journal's last event before it.
+    /// Head of the journal before the round.
     pub expected: Seq,
-    /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
+    /// Thread time of the whole round. Everything due at this time was judged in the round.
     pub at: Timestamp,
-    /// The same moment by the clock that never jumps.
+    /// The same moment by the monotonic clock.
     pub at_ms: u64,
-    /// The wall clock at that moment.
+    /// The same moment by the wall clock.
     pub wall: Timestamp,
     pub events: Vec<Event>,
     pub blobs: Vec<(BlobRef, bytes::Bytes)>,
@@ -43,7 +43,7 @@ pub(super) struct Round {
     pub let_go: Vec<LetGo>,
 }
 
-/// A budget that had no room for what a round would have started.
+/// A budget without room for a start of the round.
 pub(super) struct NoRoom {
     pub limit: String,
     pub figure: u64,
@@ -51,7 +51,7 @@ pub(super) struct NoRoom {
 }
 
 impl NoRoom {
-    /// The input that reports it; with the message, where that was to start a run.
+    /// Returns the input that reports the refusal. It includes the message if that would have started a run.
     pub(super) fn report(&self, input: Option<&Input>) -> Input {
         let message = match input {
             Some(Input::Message(message)) => Some(message.clone()),
@@ -70,21 +70,21 @@ pub(super) enum Again {
     Policy,
 }
 
-/// A round that the store has refused.
+/// A round that the store has rejected.
 pub(super) struct RefusedRound {
     pub again: Again,
-    /// The inputs of a held round that was refused with it.
+    /// The inputs of a held round that was rejected with it.
     pub held: Vec<Letter>,
 }
 
-/// What follows from the events of a round beside the journal: rows, reservations, measures.
+/// Updates rows, reservations and measurements from the events of a round.
 pub(super) struct BesideJournal<'a> {
     pub services: &'a ActorServices,
     pub thread: &'a ThreadId,
     pub in_flight: &'a mut InFlight,
     pub judging: &'a mut Judging,
     pub spending: &'a mut Spending,
-    /// Bytes of events since the last snapshot, approximately.
+    /// Approximate bytes of events since the last snapshot.
     pub since_snapshot: &'a mut usize,
     pub round: &'a mut Round,
 }
@@ -126,7 +126,7 @@ impl machine::Observer for BesideJournal<'_> {
         if matches!(event.fact, Fact::StepStarted { .. }) {
             self.judging.step = state.seq;
         }
-        // The row shows what the run has used so far, also while it waits, which may be for months.
+        // The row shows the run's usage so far, also while the run waits, perhaps for months.
         if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
             (&event.fact, &state.run)
         {

@@ -1,4 +1,4 @@
-//! Finds threads that need a driver, and opens a bounded number of them at once.
+//! Finds threads that need a driver, and opens a limited number of them concurrently.
 //!
 //! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
 
@@ -15,29 +15,28 @@ use super::recover::Tried;
 use super::registry::ThreadRegistry;
 use crate::drive::command::background::Noted;
 
-/// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
+/// Interval of the searches for threads that need a driver, and for inbox rows of threads driven here.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
-/// The sweep of an engine.
 struct Sweep {
     swept_ms: u64,
     pruned_ms: Option<u64>,
     noted: Noted,
-    /// Threads that were woken and wait to be opened, in this order.
+    /// Woken threads that wait to be opened, in this order.
     woken: VecDeque<ThreadId>,
-    /// Whether the store has named all threads that need a driver.
+    /// Whether the store has returned all threads that need a driver.
     is_drained: bool,
     openings: JoinSet<()>,
     tried: Tried,
 }
 
-/// Woken threads that wait to be opened at most. A thread beyond that is found by a later sweep.
+/// Maximum number of woken threads in the queue. A later sweep finds any further ones.
 const WOKEN_MAX: usize = 512;
 
-/// Why a round of the sweep begins.
+/// Why the sweep loop wakes.
 enum Wake {
     Time,
-    /// An opening has ended.
+    /// A thread has been opened, or opening it has failed.
     Opening,
     /// The thread's inbox has a row.
     Thread(ThreadId),
@@ -56,14 +55,14 @@ impl Sweep {
         }
     }
 
-    /// Puts a thread that was woken before those that wait to be opened.
+    /// Queues a woken thread before all others.
     fn put_first(&mut self, thread: ThreadId) {
         if self.woken.len() < WOKEN_MAX && !self.woken.contains(&thread) {
             self.woken.push_front(thread);
         }
     }
 
-    /// Waits for the time of the next sweep, the end of an opening, or a wake of a thread.
+    /// Waits for the next sweep, the end of an opening, or a wake-up of a thread.
     async fn next(
         &mut self,
         time: impl Future<Output = ()>,
@@ -118,11 +117,11 @@ impl Sweep {
         }
     }
 
-    /// Starts openings up to the bound: of the woken threads, then of those that the store names.
+    /// Opens threads up to the limit: woken threads first, then those that the store returns.
     async fn open_due(&mut self, registry: &Arc<ThreadRegistry>) {
         while self.openings.len() < OPENINGS {
             if let Some(thread) = self.woken.pop_front() {
-                // A thread that is set aside is tried again by a later sweep: the others do not wait for it.
+                // A later sweep retries a thread that is set aside, so that the others do not wait for it.
                 if registry.actor(&thread).is_none() && !registry.claims.opening.is_under_way(&thread) {
                     let registry = registry.clone();
                     self.openings.spawn(async move { drop(registry.open_or_back_off(&thread).await) });
@@ -135,12 +134,12 @@ impl Sweep {
         }
     }
 
-    /// Claims as many threads as can be opened at once, so that other processes get the rest.
+    /// Claims only as many threads as this process can open at once, and leaves the rest to other processes.
     async fn claim_due(&mut self, registry: &Arc<ThreadRegistry>) {
         let room = registry.room(self.openings.len());
         let limit = room.min(OPENINGS - self.openings.len());
         if limit == 0 {
-            // The next sweep looks again.
+            // The next sweep tries again.
             self.is_drained = true;
             return;
         }
@@ -164,8 +163,8 @@ impl Sweep {
     }
 }
 
-/// Serves the inboxes of the threads that a process drives, until the engine and its drivers are dropped; an engine that
-/// attends all threads also opens those that no process drives.
+/// Serves the inboxes of the threads that this process drives, until the engine and its drivers are dropped. An
+/// engine that attends all threads also opens those that no process drives.
 pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
     let Some(this) = registry.upgrade() else { return };
     let (mut wakes, swept_ms) = (this.services.bus.wakes(), this.services.clock.monotonic_ms());
@@ -175,7 +174,7 @@ pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
         let Some(this) = registry.upgrade() else { return };
         let clock = this.services.clock.clone();
         drop(this);
-        // Wakes do not delay the sweep.
+        // Wake-ups do not delay the sweep.
         let since_ms = clock.monotonic_ms().saturating_sub(sweep.swept_ms);
         let time = clock.sleep_ms(SWEEP_EVERY_MS.saturating_sub(since_ms));
         let wake = sweep.next(time, &mut wakes).await;

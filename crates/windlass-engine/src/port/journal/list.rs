@@ -1,6 +1,6 @@
-//! Lists of threads and runs: the columns that each append writes, and what can be asked of them.
+//! Lists of threads and runs: the columns that each append writes, and the queries for them.
 //!
-//! They repeat what the journals say; no decision is made from them.
+//! The columns repeat content of the journals. No decision depends on them.
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
@@ -8,74 +8,74 @@ use windlass_machine::{
     Timestamp, ToolName, Totals,
 };
 
-/// Rows in a list where the caller names no limit.
+/// Number of rows if the caller sets no limit.
 const DEFAULT_LIMIT: usize = 50;
 
-/// What a thread is doing.
+/// Current activity of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
     /// No run is active.
     #[default]
     Idle,
-    /// A run is active.
+    /// A run is active, and some of its work is in progress.
     Running,
-    /// A run is parked on an outside reply.
+    /// A run waits for an answer to an interrupt.
     Waiting,
-    /// A run goes on at the row's deadline, and nothing of it is in flight until then.
+    /// A run resumes at the row's deadline, and nothing of it is in flight until then.
     Sleeping,
 }
 
 /// A thread's columns in lists, written with each append.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadView {
-    /// The tenant.
+    /// The tenant of the thread.
     pub workspace: String,
-    /// Whose it is: who sent its first message. Nobody's, as long as it holds nothing.
+    /// The user who sent the first message. Empty while the thread has no events.
     pub owner: Principal,
-    /// The title.
+    /// Title shown in lists; `None` until one is set.
     pub title: Option<String>,
-    /// What it is doing.
+    /// Current activity.
     pub status: ThreadStatus,
-    /// The folder that its tools work in.
+    /// Folder that the thread's tools work in.
     pub folder: Option<String>,
-    /// When to look at it again without an outside input, by the wall clock.
+    /// When the thread next needs a driver without an outside input, by the wall clock.
     pub deadline: Option<Timestamp>,
-    /// Open interrupts.
+    /// Number of open interrupts.
     pub interrupts: u32,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// The thread that it is a fork of.
+    /// The thread and position that this thread was forked from.
     pub forked_from: Option<ForkPoint>,
-    /// What its run asks. A single row has it, and rows of a list for threads that ask ([`ThreadQuery::asking`]). `None`
-    /// also if another build wrote it in another format: the journal has it too.
+    /// The open interrupts of the thread's run. Filled in a single row and in lists of asking threads
+    /// ([`ThreadQuery::asking`]). Also `None` if another build encoded them differently: the journal has them as well.
     #[serde(skip)]
     pub asks: Option<Box<ThreadAsks>>,
 }
 
-/// What the run of a thread asks.
+/// The open interrupts of a thread's run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadAsks {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// When it began.
+    /// Start time of the run.
     pub run_started_at: Timestamp,
-    /// Its open interrupts.
+    /// Its open interrupts, with their calls.
     pub interrupts: Vec<AskedCall>,
 }
 
-/// An open interrupt, and the call that it is about.
+/// An open interrupt with the call that it concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedCall {
-    /// The interrupt.
+    /// The interrupt as the machine's state holds it.
     pub asked: Asked,
-    /// When silence is taken for an answer.
+    /// When the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
-    /// The tool of the call; `None` where the run as a whole waits.
+    /// Tool of the call; `None` if the run as a whole waits.
     pub tool: Option<ToolName>,
     /// The arguments that will be sent.
     pub arguments: Option<Content>,
-    /// When the call in doubt was dispatched, and the evidence about its outcome.
+    /// Dispatch time of a call in doubt, with the evidence about its outcome.
     pub doubt: Option<(Timestamp, Doubt)>,
 }
 
@@ -99,56 +99,56 @@ impl Default for ThreadView {
 /// A run's columns in lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunView {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// Name of its agent.
+    /// Name of the run's agent.
     pub agent: String,
-    /// The model in use.
+    /// Name of the model in use, `provider/model`.
     pub model: ModelName,
-    /// The message that is to start it, while that waits in the thread's queue. Lists of runs leave it out then.
+    /// Message that will start the run, if the run is queued. Lists of runs omit such runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<InputId>,
-    /// How it ended; `None` while it is queued or active.
+    /// Final status; `None` while the run is queued or active.
     pub status: Option<RunStatus>,
-    /// Position of its first event; of a queued one, of the event that queued it.
+    /// Position of the run's first event; for a queued run, of the event that queued it.
     pub from: Seq,
-    /// When it began, or was queued.
+    /// When the run started or was queued.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// When the run ended.
     pub finished_at: Option<Timestamp>,
-    /// What it used.
+    /// What the run has used.
     pub totals: Totals,
 }
 
 /// A thread in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadRow {
-    /// The thread.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// Position of its last event.
+    /// Position of the last event.
     pub head: Seq,
-    /// When it was made.
+    /// When the thread was created.
     pub created_at: Timestamp,
-    /// Its columns.
+    /// Columns that appends write.
     #[serde(flatten)]
     pub view: ThreadView,
 }
 
-/// Counts of the threads that do something.
+/// Numbers of threads with an active run, by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounts {
     /// Threads with an active run that neither waits nor sleeps.
     pub running: u64,
-    /// Threads whose run waits for an outside reply.
+    /// Threads whose run waits for an answer.
     pub waiting: u64,
-    /// Threads whose run waits for a time.
+    /// Threads whose run sleeps until a deadline.
     pub sleeping: u64,
     /// Open interrupts of all threads.
     pub interrupts: u64,
 }
 
 impl ThreadCounts {
-    /// Runs that have begun and not ended: a thread has at most one.
+    /// Returns the number of unfinished runs; a thread has at most one.
     pub fn active_runs(&self) -> u64 {
         self.running + self.waiting + self.sleeping
     }
@@ -157,84 +157,84 @@ impl ThreadCounts {
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {
-    /// Its thread.
+    /// Thread of the run.
     pub thread: ThreadId,
-    /// Its thread's tenant.
+    /// Tenant of the thread.
     pub workspace: String,
-    /// Whose thread it is.
+    /// Owner of the thread.
     pub owner: Principal,
-    /// Its thread's title.
+    /// Title of the thread.
     pub title: Option<String>,
-    /// Whether it is active, and somebody's reply is waited for.
+    /// Whether the run is active and has open interrupts.
     pub asking: bool,
-    /// Its columns.
+    /// Columns that appends write.
     #[serde(flatten)]
     pub view: RunView,
 }
 
-/// Which threads to list.
+/// Filters for a list of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadQuery {
-    /// Only those of this tenant.
+    /// Only threads of this tenant.
     pub workspace: Option<String>,
-    /// Only those of this owner.
+    /// Only threads of this owner.
     pub owner: Option<Principal>,
-    /// Only those whose title contains this text, letter case aside.
+    /// Only threads whose title contains this text, ignoring case.
     pub title_contains: Option<String>,
-    /// Only those that do this.
+    /// Only threads with this status.
     pub status: Option<ThreadStatus>,
-    /// Only those with open interrupts, also where other calls of the same step still run.
+    /// Only threads with open interrupts, even if other calls of the same step still run.
     pub asking: bool,
-    /// Only those last changed before this time (and id, for equal times): the cursor of the next page.
+    /// Only threads last changed before this time, or at this time with a smaller id: the cursor of the next page.
     pub before: Option<(Timestamp, ThreadId)>,
-    /// At most this many; 0 means 50.
+    /// Maximum number of rows; 0 means 50.
     pub limit: usize,
 }
 
 impl ThreadQuery {
-    /// The number of rows to return at most.
+    /// Returns the maximum number of rows.
     pub fn rows(&self) -> usize {
         rows(self.limit)
     }
 }
 
-/// Which runs to list.
+/// Filters for a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunQuery {
-    /// Only those of this tenant.
+    /// Only runs of this tenant.
     pub workspace: Option<String>,
-    /// Only those in threads of this owner.
+    /// Only runs in threads of this owner.
     pub owner: Option<Principal>,
-    /// Only those of this thread.
+    /// Only runs of this thread.
     pub thread: Option<ThreadId>,
-    /// Only those that are active, or only those that have ended.
+    /// Only active runs, or only runs that have ended.
     pub active: Option<bool>,
-    /// Only those that ended so.
+    /// Only runs with this final status.
     pub ended: Option<RunStatus>,
-    /// Only active ones with open interrupts.
+    /// Only active runs with open interrupts.
     pub asking: bool,
-    /// Only those that began at this time or after it.
+    /// Only runs that started at this time or later.
     pub from: Option<Timestamp>,
-    /// Only those that began before this time.
+    /// Only runs that started before this time.
     pub until: Option<Timestamp>,
-    /// Only those after this one in the list, by when it began and its id: the cursor of the next page.
+    /// Only runs after this one in the list, by start time and id: the cursor of the next page.
     pub before: Option<(Timestamp, RunId)>,
-    /// At most this many; 0 means 50.
+    /// Maximum number of rows; 0 means 50.
     pub limit: usize,
 }
 
 impl RunQuery {
-    /// The newest runs, at most so many.
+    /// Returns a query for the newest runs of the store.
     pub fn newest(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// The newest runs of a thread, at most so many.
+    /// Returns a query for the newest runs of a thread.
     pub fn of(thread: &ThreadId, limit: usize) -> Self {
         Self { thread: Some(thread.clone()), ..Self::newest(limit) }
     }
 
-    /// The number of rows to return at most.
+    /// Returns the maximum number of rows.
     pub fn rows(&self) -> usize {
         rows(self.limit)
     }

@@ -1,34 +1,34 @@
-//! What runs used, summed up for those who pay and look after them.
+//! Usage of runs, summed up for billing and monitoring.
 //!
-//! Sums of the runs' own totals; what a figure means is said there.
+//! The sums add the totals of the runs; [`Totals`](windlass_machine::Totals) defines each figure.
 
 use serde::Serialize;
 use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
 use super::StoreError;
 
-/// Parts of a time at most; a chart has fewer points.
+/// Maximum number of buckets in a query; more than a chart shows.
 const BUCKETS_MAX: u64 = 10_000;
 
-/// Which runs to sum up, and by what parts of time.
+/// Filters for usage sums, and the size of their time buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageQuery {
-    /// Only those of this tenant.
+    /// Only runs of this tenant.
     pub workspace: Option<String>,
-    /// Only those in threads of this owner.
+    /// Only runs in threads of this owner.
     pub owner: Option<Principal>,
-    /// Only those in this thread.
+    /// Only runs in this thread.
     pub thread: Option<ThreadId>,
-    /// Only those that began at this time or after it.
+    /// Only runs that started at this time or later.
     pub from: Timestamp,
-    /// Only those that began before this time.
+    /// Only runs that started before this time.
     pub until: Timestamp,
-    /// How long each part of that time is, counted from its beginning; 0 makes one part of it all.
+    /// Length of a bucket in milliseconds, counted from `from`; 0 makes one bucket of the whole time.
     pub bucket_ms: u64,
 }
 
 impl UsageQuery {
-    /// Length of each part, in milliseconds. Returns an error if the query has too many parts.
+    /// Returns the length of a bucket in milliseconds. Fails if the query has too many buckets.
     pub fn part_ms(&self) -> Result<u64, StoreError> {
         let whole_ms = self.until.since(self.from).max(1);
         let part_ms = if self.bucket_ms == 0 { whole_ms } else { self.bucket_ms };
@@ -44,52 +44,52 @@ impl UsageQuery {
     }
 }
 
-/// What runs used.
+/// Usage sums of the matching runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// By part of the time, then model, then agent, then owner. A part without runs has no row.
+    /// Sums, ordered by bucket, model, agent and owner. A bucket without runs has no row.
     pub rows: Vec<UsageRow>,
-    /// Threads with runs, by the beginning of the part of the time: a thread counts once in each.
+    /// Number of threads with runs in each bucket, by the bucket's start. A thread counts once per bucket.
     pub threads_by_bucket: Vec<(Timestamp, u64)>,
-    /// Threads with runs in all of the time; each counts once.
+    /// Number of threads with runs in the whole time; each counts once.
     pub threads: u64,
 }
 
-/// What the runs of one agent with one model used for one owner, of those that began in one part of the time.
+/// Usage of the runs that started in one bucket, with one model, agent and owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageRow {
-    /// When the part begins.
+    /// Start of the bucket.
     pub bucket: Timestamp,
     /// The model that the runs used last.
     pub model: ModelName,
     /// Name of the agent.
     pub agent: String,
-    /// Whose threads they are in.
+    /// Owner of the threads.
     pub owner: Principal,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Threads with such runs. One with several models or agents counts in several rows.
+    /// Number of threads with such runs. A thread with several models or agents counts in several rows.
     pub threads: u64,
-    /// Prompt tokens, cached ones included, as far as they were reported.
+    /// Prompt tokens including cached ones, as far as providers reported them.
     pub input: u64,
-    /// Generated tokens, as far as they were reported.
+    /// Generated tokens, as far as providers reported them.
     pub output: u64,
-    /// Prompt tokens read from a cache, as far as they were reported.
+    /// Prompt tokens read from a cache, as far as providers reported them.
     pub cached: u64,
-    /// Known cost.
+    /// Sum of the known costs.
     pub cost: MicroUsd,
-    /// Runs whose cost is not known; none of it is in `cost`.
+    /// Number of runs with unknown cost; `cost` includes nothing of them.
     pub cost_unknown: u64,
-    /// Calls that were dispatched because people approved them.
+    /// Calls that were dispatched after people approved them.
     pub approved: u64,
     /// Calls that people denied.
     pub denied: u64,
     /// Sum of the times to the first fragment, in milliseconds.
     pub ttft_ms: u64,
-    /// Runs in that sum.
+    /// Number of runs in `ttft_ms`.
     pub ttft_runs: u64,
-    /// Sum of the times from start to end of runs that have ended, in milliseconds.
+    /// Sum of the run times from start to end, in milliseconds, of runs that have ended.
     pub duration_ms: u64,
-    /// Runs in that sum.
+    /// Number of runs in `duration_ms`.
     pub ended: u64,
 }

@@ -9,13 +9,15 @@ use super::Round;
 use crate::drive::catalog::ToolCatalog;
 use crate::drive::thread::mail::{Letter, Mail};
 
-/// Maximum time that a round is held. Until then a paid reply is not durable, and watchers have not received its event.
+/// Maximum time that a round is held. Until then a paid reply is not durable, and watchers have not received its
+/// event.
 pub(in crate::drive::thread) const HOLD_MS: u64 = 10;
 
 /// A decided round that is neither appended nor published. The machine has applied it.
 pub(in crate::drive::thread) struct HeldRound {
     pub round: Round,
-    /// Inputs that the round was decided from. A refused round is decided again from them, without calling the model.
+    /// Inputs that the round was decided from. A rejected round is decided again from them, without calling the
+    /// model.
     pub letters: Vec<Letter>,
 }
 
@@ -26,8 +28,8 @@ pub(in crate::drive::thread) enum Hold {
     Never,
 }
 
-/// Whether a round may wait: it comes from replies and results alone, and the machine wants nothing but local reads.
-/// Interrupts, grants, previews, budgets and everything that a sender waits for are recorded at once.
+/// Whether a round may be held: it contains only replies and results, and the machine wants nothing but local reads.
+/// Interrupts, grants, previews, budgets and inputs with a waiting sender are recorded at once.
 pub(in crate::drive::thread) fn may_wait(
     round: &Round,
     letters: &[Letter],
@@ -67,7 +69,8 @@ fn wants_local_reads(machine: &Machine, catalog: &ToolCatalog) -> bool {
     !wanted.is_empty() && wanted.iter().all(is_local_read)
 }
 
-/// Whether all mail are results that join a held round. Any other mail ends the wait first and is decided after the append.
+/// Whether all mails are results that join a held round. Any other mail ends the wait first and is decided after the
+/// append.
 pub(in crate::drive::thread) fn joins(mails: &[Mail]) -> bool {
     let is_result = |mail: &Mail| match mail {
         Mail::Landed(letter) => matches!(letter.input, Input::ToolReturned { .. }),

@@ -1,6 +1,6 @@
-//! The policy that a round judges by: looked up for inputs that need it, and again for calls that wait.
+//! The policy for the verdicts of a round: looked up for inputs that need it, and again for waiting calls.
 //!
-//! The machine judges. This reads the current policy, tools and links.
+//! The machine judges. This module only reads the current policy, tools and links.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::drive::thread::ended::Ended;
 use crate::drive::thread::flight::InFlight;
 use crate::port::records::RecordChange;
 
-/// A call as it was judged again.
+/// A call that was judged again, with everything that its verdict depended on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::drive::thread) struct Rejudged {
-    /// The step, and the call's place in it.
+    /// The step, and the call's index in it.
     place: (Seq, usize),
-    /// By which policy, and by which it was judged before.
+    /// The policy version of the new verdict, and that of the previous one.
     policies: (u64, u64),
     /// Digest of the judged call, and whether it was approved. An edit or an approval changes them.
     call: (Digest, bool),
@@ -34,14 +34,14 @@ impl Rejudged {
     }
 }
 
-/// By what a thread's calls are judged.
+/// Policy and tools for the verdicts of a thread's calls.
 #[derive(Default)]
 pub(in crate::drive::thread) struct Judging {
-    /// Position of the newest `step.started`.
+    /// Position of the newest `step.started` event.
     pub step: Seq,
-    /// The run's own tools that are not here.
+    /// The run's own tools that this process does not have.
     lacks: Option<(RunId, BTreeSet<ToolName>)>,
-    /// Whether the run has tools of its own, and nothing was decided since they were looked up.
+    /// Whether the run has its own tools and no round was decided since they were looked up.
     pub is_taken_up: bool,
     /// The calls that were last judged again.
     rejudged: Vec<Rejudged>,
@@ -52,8 +52,8 @@ pub(in crate::drive::thread) struct Judging {
 }
 
 impl Judging {
-    /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that the
-    /// set does not change during the run.
+    /// Reports to the machine which of the run's own tools this process does not have. They are looked up once per
+    /// run, so that the set does not change during the run.
     pub(in crate::drive::thread) async fn know_tools(
         &mut self,
         catalog: &ToolCatalog,
@@ -75,20 +75,20 @@ impl Judging {
         }
     }
 
-    /// Forgets what was looked up for a round that was not written.
+    /// Drops what was looked up for a round that was not written.
     pub(in crate::drive::thread) fn forget(&mut self) {
         self.policy = None;
         self.rejudged.clear();
     }
 
-    /// Counts a use of a grant; the change of its record goes into the append.
+    /// Counts a use of a grant. Returns the change of its record for the append.
     pub(in crate::drive::thread) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
         self.uses_grants = true;
         let (_, policy) = self.policy.as_mut()?;
         policy.use_up(grant)
     }
 
-    /// Puts the current policy into an input whose decision needs it.
+    /// Adds the current policy to an input whose decision needs it.
     pub(in crate::drive::thread) async fn look_up(
         &mut self,
         services: &ActorServices,
@@ -99,7 +99,7 @@ impl Judging {
         let judged = match input {
             Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
             Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
-            // It may be made again.
+            // The call may be started again.
             Input::ToolStopped { .. } | Input::NotDispatched { .. } => true,
             Input::Answered { .. } => true,
             _ => false, // tidy: nothing else is judged
@@ -107,8 +107,8 @@ impl Judging {
         let is_loosened = || self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened());
         let may_have_changed = matches!(input, Input::ToolStopped { .. } | Input::NotDispatched { .. });
         if judged && (is_loosened() || may_have_changed) {
-            // Another process may have tightened a policy that was loosened; while a call hung or its tool changed,
-            // anything may have changed.
+            // Another process may have tightened a loosened policy. While a call hung or its tool changed, any part
+            // of the policy may have changed.
             look_at_changes(services).await?;
         }
         let policy = if judged { self.policy(services, machine).await? } else { None };
@@ -130,7 +130,7 @@ impl Judging {
         Ok(())
     }
 
-    /// The policy that counts for the active run now.
+    /// Returns the current policy for the active run.
     async fn policy(
         &mut self,
         services: &ActorServices,
@@ -142,7 +142,7 @@ impl Judging {
         if let Some((user, policy)) = &mut self.policy
             && *user == run.by
         {
-            // Uses that are not written yet count: they are known here alone.
+            // A policy with unwritten uses of grants stays valid: only this round knows them.
             let counts = self.uses_grants || !services.policy.is_stale(policy);
             let counts = counts
                 || loop {
@@ -170,8 +170,8 @@ impl Judging {
         Ok(Some(policy))
     }
 
-    /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with
-    /// its own tools may have calls that only waited for a process that has them.
+    /// Judges waiting calls again before any of them starts, if the policy or a symbolic link changed since. A run
+    /// with its own tools may have calls that only waited for a process with these tools.
     pub(in crate::drive::thread) async fn rejudge(
         &mut self,
         services: &ActorServices,
@@ -182,7 +182,7 @@ impl Judging {
         if waiting(machine, at).next().is_none() {
             return Ok(None);
         }
-        // Changes of other processes count at once.
+        // Changes by other processes count at once.
         look_at_changes(services).await?;
         let Some(policy) = self.policy(services, machine).await? else { return Ok(None) };
         let (step, now) = (self.step, policy.version);
@@ -193,7 +193,7 @@ impl Judging {
             waiting(machine, at).filter(|(index, call)| call.view != now || elsewhere.contains(index));
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
-        // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
+        // A rejudgement that changes nothing is not recorded, so each call is judged once per state and policy.
         if !self.is_taken_up && older.iter().all(|one| self.rejudged.contains(one)) {
             return Ok(None);
         }
@@ -203,7 +203,7 @@ impl Judging {
     }
 }
 
-/// A view of the open calls in their current state.
+/// Creates a view of the open calls in their current state.
 async fn view_again(
     services: &ActorServices,
     machine: &Machine,
@@ -224,7 +224,8 @@ async fn look_at_changes(services: &ActorServices) -> Result<(), Ended> {
     Ok(())
 }
 
-/// The calls that were judged and have not started, with their places; those that were put off once their time has come.
+/// Returns the calls that were judged but not started, with their indexes. Deferred calls are included once they are
+/// due.
 fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &Call)> {
     let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
         Some(Phase::Calls(line)) => line.calls.as_slice(),
@@ -233,7 +234,7 @@ fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &C
     let waits = move |call: &Call| match &call.status {
         CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => call.view != 0,
         CallStatus::Deferred { .. } => call.view != 0 && call.status.is_due(now),
-        // Its reply came where its tool was not.
+        // The model's reply was decided in a process without the call's tool.
         CallStatus::New => true,
         CallStatus::Started
         | CallStatus::Reconciling { .. }
