@@ -1,7 +1,7 @@
-//! One thread's signals: what its followers have yet to read, and where each of them stands.
+//! One thread's signals: the log that its followers read, and each follower's position in it.
 //!
-//! A signal is kept once, however many follow, and a follower is a place in the log: a thousand of them cost little
-//! more than one. Whoever is too slow is told so, and goes on from the ring. Nobody waits for a follower.
+//! A signal is stored once, and a follower is only a position, so a thousand followers cost little more than one. A
+//! follower that is too slow is notified and continues from the ring. Publishing never waits for a follower.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,29 +12,30 @@ use windlass_machine::{Fact, Seq};
 use super::ring::{Next, Pushed, Ring};
 use crate::port::bus::{Backlog, Position, Signal};
 
-/// Signals that a follower may be behind: twice what a model call publishes before others get a turn. They are a few
-/// KiB, once for each thread; fragments beyond them are in the ring, and the rest is in the journal.
+/// Maximum length of the log: twice what a model call publishes before it yields. It takes a few KiB per thread. The
+/// ring has older fragments, and the journal has everything else.
 const LOG: usize = 256;
-/// From so many on it is looked which signals everybody has read.
+/// Log length from which signals that all followers have read are dropped.
 const LOOK_AT: usize = 32;
 
-/// Where a signal comes from.
+/// The process that published a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Here,
     Elsewhere,
 }
 
-/// A thread that streams or is followed; any other costs nothing.
+/// The channel of a thread that streams or has followers. Other threads have none.
 #[derive(Default)]
 pub(super) struct Channel {
     ring: Option<Box<Ring>>,
-    /// Whether the reply of the ring's generation is recorded: the ring stays only for followers that are reading it.
+    /// Whether the reply of the ring's generation is recorded. The ring then only remains for followers that are
+    /// reading it.
     is_settled: bool,
     log: VecDeque<(Source, Arc<Signal>)>,
     /// Number of the log's first signal.
     first: u64,
-    /// The log's length at which it is looked again.
+    /// Log length at which the next trim happens.
     look_at: usize,
     readers: Vec<Reader>,
 }
@@ -48,32 +49,32 @@ pub(super) struct Wakers {
 /// One follower.
 struct Reader {
     number: u64,
-    /// Whether it is another process. What came from one is not sent on to it: two that take a thread over from each
-    /// other would send it round and round.
+    /// Whether the follower is another process. It receives no relayed signals: otherwise two processes that take a
+    /// thread over from each other would relay them endlessly.
     is_far: bool,
     /// Number of the next signal in the log.
     next: u64,
     told: Told,
-    /// The generation whose fragments it takes from the ring before it goes on in the log.
+    /// The generation whose fragments the follower takes from the ring before it continues in the log.
     replays: Option<Seq>,
-    /// The form in which it gets the fragments that were in the ring when it subscribed.
+    /// The form of the fragments that were in the ring when the follower subscribed.
     backlog: Backlog,
-    /// The form in which it gets the fragments that the owner's process had before the relay connected.
+    /// The form of the fragments that the owner's process had before the relay connected.
     relayed_backlog: Backlog,
     waker: Option<Waker>,
 }
 
-/// What a follower has of the newest generation that it knows of.
+/// What a follower has of the newest generation that it knows.
 #[derive(Clone, Copy)]
 enum Told {
-    /// It came with this: fragments of whichever generation ran then.
+    /// It subscribed with this position. The fragments belong to the generation of that time.
     Before(Position),
-    /// Fragments of the generation that began there.
+    /// It has this many fragments of the generation that started there.
     Of(Seq, u64),
 }
 
 impl Told {
-    /// How many fragments of a generation it has; `None`: it is past that generation.
+    /// Returns how many fragments of a generation the follower has; `None` if it is past that generation.
     fn of(self, generation: Seq) -> Option<u64> {
         match self {
             Self::Before(position) if generation <= position.seq => Some(position.delta),
@@ -89,20 +90,20 @@ impl Channel {
         self.ring.is_none() && self.readers.is_empty()
     }
 
-    /// Whether somebody in this process follows.
+    /// Whether this process has a follower of the thread.
     pub fn is_followed_here(&self) -> bool {
         self.readers.iter().any(|reader| !reader.is_far)
     }
 
-    /// The form in which to request the backlog of the owner's process: a snapshot if a follower of this process has no
-    /// fragments yet and wants one.
+    /// Returns the form in which to request the backlog of the owner's process: a snapshot if a follower of this
+    /// process wants one and has no fragments yet.
     pub fn relayed_backlog(&self) -> Backlog {
         let waits = |reader: &Reader| !reader.is_far && matches!(reader.told, Told::Before(_));
         let wants = |reader: &&Reader| waits(reader) && reader.relayed_backlog == Backlog::Snapshot;
         self.readers.iter().find(wants).map_or(Backlog::Fragments, |reader| reader.relayed_backlog)
     }
 
-    /// Keeps a signal for the followers, and its fragments for later ones. Returns whether a follower can read it.
+    /// Adds a signal to the log, and its fragments to the ring for later followers. Returns whether a follower can read it.
     pub fn publish(&mut self, from: Source, signal: Signal) -> bool {
         let before = self.generation();
         let pushed = match &signal {
@@ -120,7 +121,7 @@ impl Channel {
             self.is_settled = false;
         }
         if from == Source::Elsewhere && ends_reply(&signal) {
-            // The owner settles its own ring; nobody else drops what was relayed.
+            // The owner's process settles its own ring; relayed fragments must be dropped here.
             self.settle();
         }
         if pushed == Pushed::Old || self.readers.is_empty() {
@@ -137,15 +138,15 @@ impl Channel {
         Wakers { first: wakers.next(), others: wakers.collect() }
     }
 
-    /// Drops the ring, as soon as no follower is reading it: one that keeps up gets every fragment before the event that
-    /// ends the reply.
+    /// Drops the ring as soon as no follower is reading it. A follower that keeps up gets every fragment before the
+    /// event that ends the reply.
     pub fn settle(&mut self) {
         self.is_settled = true;
         self.release();
     }
 
-    /// Drops the ring of a settled generation if no follower is reading it. A follower that lost its place in the log is
-    /// too slow, and reads the journal.
+    /// Drops the ring of a settled generation if no follower is reading it. A follower that lost its position in the
+    /// log is too slow and reads the journal.
     fn release(&mut self) {
         let generation = self.generation();
         let reads = |reader: &Reader| reader.replays == generation && reader.next >= self.first;
@@ -154,17 +155,18 @@ impl Channel {
         }
     }
 
-    /// Where the ring's generation began.
+    /// Returns the start of the ring's generation.
     fn generation(&self) -> Option<Seq> {
         self.ring.as_ref().and_then(|ring| ring.seq())
     }
 
-    /// Where the generation began whose fragments a follower can begin to read.
+    /// Returns the start of the generation whose fragments a new follower can read.
     fn running(&self) -> Option<Seq> {
         self.generation().filter(|_| !self.is_settled)
     }
 
-    /// Drops what everybody has read, and then, so that the log stays short, what the slowest have not.
+    /// Drops signals that all followers have read. If the log is still too long, also drops signals that the slowest
+    /// have not read.
     fn trim(&mut self) {
         if self.log.len() < self.look_at {
             return;
@@ -178,7 +180,7 @@ impl Channel {
         self.look_at = (2 * self.log.len()).clamp(LOOK_AT, LOG);
     }
 
-    /// Adds a follower; what is in the ring comes first.
+    /// Adds a follower. Fragments in the ring come first.
     pub fn add(&mut self, number: u64, is_far: bool, after: Position, backlog: Backlog) {
         let told = Told::Before(after);
         let replays = self.running();
@@ -197,7 +199,6 @@ impl Channel {
         });
     }
 
-    /// Removes a follower.
     pub fn remove(&mut self, number: u64) {
         self.readers.retain(|reader| reader.number != number);
         if self.readers.is_empty() {
@@ -211,10 +212,10 @@ impl Channel {
         self.first + self.log.len() as u64
     }
 
-    /// The next signal for a follower.
+    /// Returns the next signal for a follower.
     pub fn poll(&mut self, number: u64, context: &Context<'_>) -> Poll<Option<Arc<Signal>>> {
         let (end, running) = (self.end(), self.running());
-        // Followers are added with growing numbers.
+        // Followers are added with increasing numbers.
         let Ok(at) = self.readers.binary_search_by_key(&number, |reader| reader.number) else {
             return Poll::Ready(None);
         };
@@ -252,11 +253,11 @@ impl Channel {
 }
 
 impl Reader {
-    /// The next that it takes from the ring.
+    /// Takes the next fragment or snapshot from the ring.
     fn replay(&mut self, ring: Option<&mut Ring>) -> Option<Arc<Signal>> {
         let generation = self.replays?;
         let told = self.told.of(generation);
-        // Where the generation is over, the journal has it.
+        // If the generation is over, the journal has its reply.
         let next = match (ring.filter(|ring| ring.seq() == Some(generation)), told) {
             (Some(ring), Some(told)) => match std::mem::take(&mut self.backlog) {
                 Backlog::Fragments => ring.after(told),
@@ -276,8 +277,8 @@ impl Reader {
         }
     }
 
-    /// Whether a signal of the log is to be told. A fragment that does not follow the last one may be had from the
-    /// ring, with those before it.
+    /// Whether to deliver a signal of the log. If a fragment does not follow the last one, the ring may have it
+    /// together with the missing ones.
     fn takes(&mut self, signal: &Signal) -> bool {
         let takes = match signal {
             Signal::Delta { seq, number, .. } => match self.told.of(*seq) {

@@ -1,6 +1,7 @@
-//! The in-process bus: rings of fragments, followers and wakes.
+//! The bus of one process: rings of fragments, followers and wake-ups.
 //!
-//! A bus among several processes wraps it and relays what the others publish. It knows no sockets and no store.
+//! A bus between several processes wraps it and relays the signals of other processes. It knows no sockets and no
+//! store.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -18,9 +19,9 @@ use windlass_machine::ThreadId;
 use super::channel::{Channel, Source, Wakers};
 use crate::port::bus::{Backlog, Bus, Position, Signal};
 
-/// Threads are spread over this many locks, so that a thread with a thousand followers holds up few others.
+/// Number of locks that threads are distributed over, so that a thread with a thousand followers delays few others.
 const SHARDS: usize = 64;
-/// Wakes that wait for whoever drives. A lost one is found by the look into the inbox each second.
+/// Maximum number of pending wake-ups. The drivers poll their inboxes each second, which also finds a dropped one.
 const WAKES: usize = 4096;
 
 /// The bus of one process. Clones share it.
@@ -28,27 +29,27 @@ const WAKES: usize = 4096;
 pub struct LocalBus(Arc<Local>);
 
 impl LocalBus {
-    /// Makes a bus without followers.
+    /// Creates a bus without followers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Publishes a signal that another process has published: only followers in this process receive it.
+    /// Publishes a signal from another process. Only followers in this process receive it.
     pub fn relay(&self, thread: &ThreadId, signal: Signal) {
         self.0.publish_from(Source::Elsewhere, thread, [signal]);
     }
 
-    /// Follows a thread on behalf of another process, which receives no relayed signals.
+    /// Subscribes to a thread for another process, which receives no relayed signals.
     pub fn follow_from_afar(&self, thread: &ThreadId, backlog: Backlog) -> BoxStream<'static, Arc<Signal>> {
         self.0.follow_for(thread, true, Position::default(), backlog)
     }
 
-    /// The form in which to request the backlog of a thread from the owner's process.
+    /// Returns the form in which to request the backlog of a thread from the owner's process.
     pub fn relayed_backlog(&self, thread: &ThreadId) -> Backlog {
         self.0.shard(thread).get(thread).map_or(Backlog::Fragments, Channel::relayed_backlog)
     }
 
-    /// The threads that have a follower in this process.
+    /// Returns the threads that have a follower in this process.
     pub fn followed(&self) -> Vec<ThreadId> {
         let mut threads = Vec::new();
         for shard in &self.0.shards {
@@ -61,7 +62,7 @@ impl LocalBus {
 }
 
 impl Bus for LocalBus {
-    /// Sends a signal to the thread's followers, and keeps fragments for later ones.
+    /// Sends a signal to the thread's followers, and keeps fragments for later followers.
     fn publish(&self, thread: &ThreadId, signal: Signal) {
         self.0.publish_from(Source::Here, thread, [signal]);
     }
@@ -86,7 +87,7 @@ impl Bus for LocalBus {
         self.0.follow_for(thread, false, after, backlog)
     }
 
-    /// Enqueues a wake, unless one for the thread is waiting.
+    /// Enqueues a wake-up, unless one for the thread is pending.
     fn wake(&self, thread: &ThreadId) {
         let mut waiting = locked(&self.0.wakes.waiting);
         let (order, known) = &mut *waiting;
@@ -96,7 +97,7 @@ impl Bus for LocalBus {
         }
     }
 
-    /// The wakes of this process, also those from before this call; several streams share them.
+    /// Returns the wake-ups of this process, including those from before this call. Several streams share them.
     fn wakes(&self) -> BoxStream<'static, ThreadId> {
         let wakes = Arc::clone(&self.0.wakes);
         futures_util::stream::unfold(wakes, |wakes| async move {
@@ -104,7 +105,7 @@ impl Bus for LocalBus {
                 if let Some(thread) = wakes.take() {
                     return Some((thread, wakes));
                 }
-                // A wake since then has left its permit: this returns at once.
+                // A wake-up since then has left a permit, so this returns at once.
                 wakes.notify.notified().await;
             }
         })
@@ -152,7 +153,7 @@ impl Local {
             }
             wakers
         };
-        // Outside the lock, which a woken follower takes.
+        // Outside the lock, because a woken task takes it.
         let Some(Wakers { first, others }) = wakers else { return };
         first.into_iter().chain(others).for_each(std::task::Waker::wake);
     }
@@ -165,14 +166,14 @@ impl Local {
         backlog: Backlog,
     ) -> BoxStream<'static, Arc<Signal>> {
         let mut shard = self.shard(thread);
-        // Drawn under the lock, so that a channel's followers have growing numbers.
+        // Under the lock, so that a channel's followers have increasing numbers.
         let number = self.followers.fetch_add(1, Ordering::Relaxed);
         shard.entry(thread.clone()).or_default().add(number, is_far, after, backlog);
         drop(shard);
         Follower { local: Arc::clone(self), thread: thread.clone(), number }.boxed()
     }
 
-    /// Changes a thread's channel, and forgets it where nobody needs it any more.
+    /// Changes a thread's channel, and removes it if it is no longer needed.
     fn change(&self, thread: &ThreadId, change: impl FnOnce(&mut Channel)) {
         let mut shard = self.shard(thread);
         if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
@@ -190,7 +191,7 @@ impl Local {
     }
 }
 
-/// A follower's end. It never ends by itself.
+/// The stream of one follower. It does not end by itself.
 struct Follower {
     local: Arc<Local>,
     thread: ThreadId,
@@ -203,7 +204,7 @@ impl Stream for Follower {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<Signal>>> {
         match self.local.shard(&self.thread).get_mut(&self.thread) {
             Some(channel) => channel.poll(self.number, context),
-            // A channel stays for as long as it has followers.
+            // A channel exists as long as it has followers.
             None => Poll::Ready(None),
         }
     }
@@ -224,7 +225,7 @@ impl Wakes {
     }
 }
 
-/// No call leaves these halfway, so that a panic elsewhere spoils nothing.
+/// No operation leaves these values inconsistent, so a poisoned lock is safe to use.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

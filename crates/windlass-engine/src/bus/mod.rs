@@ -1,6 +1,6 @@
 //! The live bus of one process.
 //!
-//! A signal is kept once for all followers, for a bounded time. Nothing here outlives the process.
+//! A signal is stored once for all followers, for a limited time, and only in memory.
 
 mod channel;
 mod local;

@@ -1,8 +1,8 @@
-//! The fragments of one running generation, kept compactly for whoever comes later.
+//! The fragments of one running generation, stored compactly for later followers.
 //!
-//! The newest fragments are kept one by one, so that a follower who was cut off goes on exactly where it was. Older
-//! ones are merged: their text stays, block by block, and where one ended and the next began is forgotten. Thousands
-//! of runs may stream while nobody watches, so the text lies in few strings, and a fragment costs little beside it.
+//! The newest fragments are kept individually, so that a follower can resume exactly after a lost connection. Older
+//! ones are merged: the text of each block remains, without the boundaries. Thousands of runs may stream without
+//! followers, so the text is in few strings with little overhead per fragment.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use windlass_machine::{Attempt, Seq};
 use crate::port::bus::Signal;
 use crate::port::model::Delta;
 
-/// Text of a generation that is kept. The longest replies that models offer are 128,000 tokens, about 600 KiB; this is
-/// thirteen times as much. Of a longer one only the newest fragments are kept, and nobody is shown a part of it as if
-/// it were the whole.
+/// Maximum text kept of a generation. The longest replies that models offer are 128,000 tokens, about 600 KiB; this
+/// is thirteen times as much. Of a longer reply only the newest fragments are kept, and no follower gets a part of it
+/// as if it were the whole.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// Fragments kept one by one at most: ten seconds of a very fast model, with 8 KiB beside their text.
+/// Maximum number of individual fragments: ten seconds of a very fast model, with 8 KiB of overhead.
 const MAX_FRAGMENTS: usize = 2 * 1024;
-/// Text of those at most, which bounds what is copied when they are merged.
+/// Maximum text of individual fragments, which limits the copying when they are merged.
 const MAX_RECENT_BYTES: usize = 256 * 1024;
-/// What a block costs beside its text, so that a reply of countless empty blocks is bounded too.
+/// Overhead counted per block, so that the size is also limited for a reply of many empty blocks.
 const BLOCK_BYTES: usize = 128;
-/// The text grows by at least this much, so that an idle ring wastes little.
+/// Minimum growth of the text buffer, so that an idle ring wastes little.
 const GROWTH_BYTES: usize = 2 * 1024;
 
-/// One generation's fragments so far.
+/// The fragments of one generation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
     generation: Option<(Seq, Attempt)>,
     /// Number of the newest fragment.
     newest: u64,
-    /// All before the recent ones, by block in the order of their appearance; `None` where some are missing.
+    /// All fragments before the recent ones, merged by block in order of appearance.
     merged: Merged,
     recent: Recent,
-    /// The last snapshot that was made: followers who were all too slow share it.
+    /// The last snapshot, shared by all followers that were too slow.
     snapshot: Option<Arc<Signal>>,
 }
 
-/// Fragments without their boundaries.
+/// Merged fragments, without their boundaries.
 #[derive(Clone, Debug, Default)]
 struct Merged {
     blocks: Vec<Block>,
     cost: usize,
-    /// Whether something is missing, so that what is here is not the beginning.
+    /// Whether fragments at the beginning are missing.
     is_torn: bool,
 }
 
@@ -52,13 +52,13 @@ struct Block {
     text: String,
 }
 
-/// Fragments with their boundaries: the newest ones.
+/// The newest fragments, with their boundaries.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     text: String,
-    /// Where each fragment ends in the text.
+    /// End of each fragment in the text.
     ends: Vec<u32>,
-    /// Where the kind changes: the fragments before, and the kind from there on.
+    /// Changes of kind: the number of fragments before it, and the new kind.
     kinds: Vec<(usize, Kind)>,
 }
 
@@ -69,38 +69,37 @@ enum Kind {
     Call(u32, Option<Arc<str>>),
 }
 
-/// What a fragment is to those who follow.
+/// Result of adding a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// One that was not there.
+    /// The fragment is new.
     New,
-    /// One that was there already, or of an older generation: not to be shown.
+    /// The fragment is a duplicate or of an older generation: do not publish it.
     Old,
 }
 
-/// What a follower is given next from the ring.
+/// What a follower gets next from the ring.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
-    /// The fragment after those that it has, or a snapshot with all of them.
+    /// The next fragment, or a snapshot of all fragments.
     Told(Arc<Signal>),
-    /// It has all that is here.
+    /// The follower has everything in the ring.
     Nothing,
-    /// Neither the next fragment nor the whole is here.
+    /// The ring has neither the next fragment nor the whole.
     Missing,
 }
 
 impl Ring {
-    /// Where the generation began.
+    /// Returns the start of the generation.
     pub fn seq(&self) -> Option<Seq> {
         self.generation.map(|(seq, _)| seq)
     }
 
-    /// Number of the newest fragment.
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// Adds a fragment; one of a newer generation begins anew.
+    /// Adds a fragment. One of a newer generation clears the ring.
     pub fn push(&mut self, seq: Seq, attempt: Attempt, number: u64, delta: &Delta) -> Pushed {
         if !self.turn_to(seq, attempt) || number <= self.newest {
             return Pushed::Old;
@@ -118,7 +117,7 @@ impl Ring {
         Pushed::New
     }
 
-    /// Takes a snapshot over, where it is newer than what is here.
+    /// Replaces the content with a snapshot if that is newer.
     pub fn replace(&mut self, seq: Seq, attempt: Attempt, number: u64, parts: &[Delta]) -> Pushed {
         if !self.turn_to(seq, attempt) || number <= self.newest {
             return Pushed::Old;
@@ -131,7 +130,7 @@ impl Ring {
         Pushed::New
     }
 
-    /// What comes after the first `told` fragments.
+    /// Returns what comes after the first `told` fragments.
     pub fn after(&mut self, told: u64) -> Next {
         let Some((seq, attempt)) = self.generation else { return Next::Nothing };
         if told >= self.newest {
@@ -146,7 +145,7 @@ impl Ring {
         self.whole_after(told)
     }
 
-    /// All fragments so far as a snapshot, for a follower that has received the first `told`.
+    /// Returns a snapshot of all fragments, for a follower that has received the first `told`.
     pub fn whole_after(&mut self, told: u64) -> Next {
         let Some((seq, attempt)) = self.generation else { return Next::Nothing };
         if told >= self.newest {
@@ -162,7 +161,7 @@ impl Ring {
         Next::Told(snapshot)
     }
 
-    /// Begins anew for a newer generation. `false`: it is an older one.
+    /// Clears the ring for a newer generation. Returns `false` for an older one.
     fn turn_to(&mut self, seq: Seq, attempt: Attempt) -> bool {
         if self.generation.is_none_or(|(current, _)| current < seq) {
             *self = Self { generation: Some((seq, attempt)), ..Self::default() };
@@ -170,7 +169,7 @@ impl Ring {
         self.generation == Some((seq, attempt))
     }
 
-    /// Bytes that the ring occupies, and bytes of text among them.
+    /// Returns the bytes that the ring occupies, and how many of them are text.
     #[cfg(test)]
     fn cost(&self) -> (usize, usize) {
         let kinds = self.recent.kinds.capacity() * size_of::<(usize, Kind)>();
@@ -207,7 +206,7 @@ impl Merged {
         *self = Self { is_torn: true, ..Self::default() };
     }
 
-    /// Each block so far, the recent fragments included.
+    /// Returns each block so far, including the recent fragments.
     fn with(&self, recent: &Recent) -> Arc<[Delta]> {
         let mut whole = self.clone();
         let mut recent = recent.clone();
@@ -232,7 +231,7 @@ impl Recent {
         self.kinds[kind].1.delta(self.text[from..self.ends[index] as usize].into())
     }
 
-    /// Where a fragment begins in the text; after the last one, where the text ends.
+    /// Returns the start of a fragment in the text; for the index after the last one, the end of the text.
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
@@ -241,7 +240,7 @@ impl Recent {
         self.merge_into(merged, self.ends.len().div_ceil(2));
     }
 
-    /// Moves the first fragments over.
+    /// Moves the first fragments to `merged`.
     fn merge_into(&mut self, merged: &mut Merged, count: usize) {
         for at in 0..self.kinds.len() {
             let (first, kind) = &self.kinds[at];
@@ -294,7 +293,7 @@ fn parts_of(delta: &Delta) -> (Kind, &str) {
     }
 }
 
-/// A quarter more each time, not twice as much: most of what is held is text.
+/// Grows the buffer by a quarter instead of doubling it, because most of the memory is text.
 fn grow(held: &mut String, text: &str) {
     if held.capacity() - held.len() < text.len() {
         held.reserve_exact(text.len().max(GROWTH_BYTES).max(held.len() / 4));
@@ -374,7 +373,7 @@ mod tests {
         assert_eq!(ring.after(many / 2 - 1), snapshot(7, many, &whole));
         assert_eq!(ring.after(many / 2), told(7, many / 2 + 1, call(None, &format!("{} ", many / 2 + 1))));
         assert_eq!(ring.after(many - 1), told(7, many, text(&format!("{many} "))));
-        // Another process's ring takes the snapshot over, and goes on from it.
+        // The ring of another process applies the snapshot and continues from it.
         let mut other = Ring::default();
         assert_eq!(other.replace(Seq(7), ATTEMPT, many, &whole), Pushed::New);
         assert_eq!(other.replace(Seq(7), ATTEMPT, many, &whole), Pushed::Old);

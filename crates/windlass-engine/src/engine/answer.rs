@@ -1,6 +1,6 @@
-//! Answers to interrupts, on their way to the driver of their thread.
+//! Answers to interrupts, sent to the driver of their thread.
 //!
-//! Whether an answer counts is the machine's to say.
+//! The machine decides whether an answer counts.
 
 use windlass_machine::{
     Answer, Given, Grant, Input, InputId, InterruptId, NewGrant, Note, Party, ThreadId, View,
@@ -14,9 +14,9 @@ use crate::error::EngineError;
 use crate::port::journal::Accepted;
 
 impl Engine {
-    /// Answers as [`ThreadHandle::answer_all`] does, and writes grants and a note with it: all of it, or nothing. The
-    /// next call like one that was approved finds its grant; the answers themselves use up none. The thread is not folded
-    /// again if it has no new events.
+    /// Answers like [`ThreadHandle::answer_all`], and writes grants and a note atomically with the answers. A new
+    /// grant applies to later calls like the approved one; the answers themselves do not use it. The thread is not
+    /// folded again if it has no new events.
     pub async fn answer_and_grant(
         &self,
         folded: &FoldedThread,
@@ -41,7 +41,7 @@ impl Engine {
         Ok(self.services.registry.send(thread, &id, letter).await??)
     }
 
-    /// Answers as they are recorded: long arguments are stored apart.
+    /// Converts answers for the journal: long arguments become blobs.
     async fn answers(
         &self,
         mut answers: Vec<Given>,
@@ -55,14 +55,14 @@ impl Engine {
                 *arguments = blobs.content(&self.services.contents, arguments.clone()).await?;
             }
         }
-        // The driver looks up policy and tools when it decides.
+        // The driver adds policy and tools when it decides the input.
         let input = Input::Answered { answers, by, grants, note: note.map(Box::new), view: View::default() };
         Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
 }
 
 impl ThreadHandle<'_> {
-    /// Answers an interrupt. The result says whether it is closed, or the answer is one vote of several.
+    /// Answers an interrupt. The result says whether it was closed, or the answer counts as one of several votes.
     pub async fn answer(
         self,
         interrupt: &InterruptId,
@@ -80,7 +80,7 @@ impl ThreadHandle<'_> {
         engine.give(thread, letter).await
     }
 
-    /// Leaves answers in the thread's inbox for its driver, now or later; drives nothing.
+    /// Leaves answers in the thread's inbox for the current or next driver. Does not start a driver.
     pub async fn leave_answers(self, answers: Vec<Given>, by: Party) -> Result<InputId, EngineError> {
         let Self { engine, id: thread } = self;
         if engine.services.store.journal.head(thread).await?.is_none() {

@@ -1,6 +1,6 @@
 //! Files attached to messages, and the images of a thread.
 //!
-//! The bytes decide whether a file is an image: a model is never sent other bytes as one.
+//! A file is an image if its bytes say so: a model never receives other bytes as an image.
 
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Block, Digest, Seq, estimate_tokens};
@@ -11,14 +11,14 @@ use crate::engine::handle::FilesHandle;
 use crate::error::EngineError;
 use crate::tool::image_type;
 
-/// Bytes of an image that is shown at most; models accept only smaller ones.
+/// Maximum size of a displayed image; models only accept smaller ones.
 const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
 
 impl Engine {
-    /// Stores a file's bytes and returns a block for a message: an image if the bytes are one that every provider takes,
-    /// else a file with the given media type.
+    /// Stores a file's bytes and returns a block for a message: an image if every provider accepts the format, else a
+    /// file with the given media type.
     ///
-    /// If no message names them, the bytes are deleted after a day.
+    /// If no message references the bytes, they are deleted after a day.
     pub async fn attach(&self, name: &str, media_type: &str, bytes: Bytes) -> Result<Block, EngineError> {
         if let Some(media_type) = image_type(&bytes) {
             return Ok(Block::Image { blob: self.keep(media_type, IMAGE_TOKENS, bytes).await? });
@@ -37,10 +37,10 @@ impl Engine {
 }
 
 impl FilesHandle<'_> {
-    /// Returns the images and files of a message, by its position in the thread, for use in another message. Empty if there
-    /// is no message at that position.
+    /// Returns the images and files of a message, by its position in the thread, for use in another message. Empty if
+    /// there is no message at that position.
     ///
-    /// Their bytes are stored again, as [`Engine::attach`] does, because the thread may be deleted.
+    /// The bytes are stored again, as by [`Engine::attach`], because the thread may be deleted.
     pub async fn attached(self, message: Seq) -> Result<Vec<Block>, EngineError> {
         let Self { engine, id: thread } = self;
         let newest = engine.thread(thread).messages(Some(Seq(message.0.saturating_add(1))), 1).await?;
@@ -54,8 +54,8 @@ impl FilesHandle<'_> {
         Ok(files)
     }
 
-    /// Returns an image that a thread's journal names, with the media type of its bytes. `None` if the journal does not name
-    /// it, if it is not an image that models accept, or if it is larger than 20 MiB.
+    /// Returns an image that a thread's journal references, with the media type of its bytes. Returns `None` if the
+    /// journal does not reference it, models do not accept it, or it is larger than 20 MiB.
     pub async fn picture(self, digest: &Digest) -> Result<Option<(&'static str, Bytes)>, EngineError> {
         let Self { engine, id: thread } = self;
         if !engine.thread(thread).files().names(digest).await? {
@@ -66,7 +66,7 @@ impl FilesHandle<'_> {
         Ok(image_type(&bytes).filter(|_| is_shown).map(|media_type| (media_type, bytes)))
     }
 
-    /// Whether a thread's journal names a blob.
+    /// Whether a thread's journal references a blob.
     pub async fn names(self, digest: &Digest) -> Result<bool, EngineError> {
         let Self { engine, id: thread } = self;
         Ok(engine.services.store.journal.names_blob(thread, digest).await?)

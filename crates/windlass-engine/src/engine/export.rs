@@ -1,6 +1,6 @@
-//! A thread's journal as lines of JSON, to be looked at and archived.
+//! A thread's journal as lines of JSON, for inspection and archiving.
 //!
-//! Texts that are stored apart are put back. Pictures, documents and catalogues of tools stay named by digest.
+//! Texts stored as blobs are inlined. Images, documents and tool catalogues remain references by digest.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::engine::handle::ThreadHandle;
 use crate::error::EngineError;
 use crate::port::journal::Recorded;
 
-/// Events read from a journal at a time; their texts are read one by one.
+/// Maximum number of events read from a journal at a time; their texts are read one by one.
 const PAGE: usize = 64;
 
-/// Where an export stands.
+/// Progress of an export.
 struct Export {
     engine: Engine,
     thread: ThreadId,
@@ -26,8 +26,8 @@ struct Export {
 }
 
 impl Engine {
-    /// A recorded event as one JSON object: `seq`, then the event as the journal keeps it. Texts that are stored apart
-    /// are put back; pictures and documents stay named by digest.
+    /// Returns a recorded event as one JSON object: `seq`, then the event as the journal encodes it. Texts stored as
+    /// blobs are inlined; images and documents remain references by digest.
     pub async fn event_json(&self, recorded: &Recorded) -> Result<Value, EngineError> {
         let mut line = Map::new();
         line.insert("seq".into(), json!(recorded.seq.0));
@@ -48,8 +48,8 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// A thread's events from the first on, one line of JSON each, as [`Engine::event_json`] writes them.
-    /// Events that are recorded meanwhile are among them. After an error there is nothing more.
+    /// Returns a thread's events from the first one, each as a line of JSON from [`Engine::event_json`]. Events
+    /// recorded during the export are included. The stream ends after an error.
     pub fn export(self) -> BoxStream<'static, Result<String, EngineError>> {
         let Self { engine, id: thread } = self;
         let (engine, thread, after) = (engine.clone(), thread.clone(), Seq::default());
@@ -81,7 +81,7 @@ impl Export {
     }
 }
 
-/// Places, as JSON pointers, where a text stands by digest.
+/// Collects the JSON pointers of texts that are stored as blobs.
 fn find_texts(value: &Value, place: &mut String, found: &mut Vec<(String, Content)>) {
     let mut visit = |key: &str, member: &Value| {
         let length = place.len();
@@ -100,7 +100,7 @@ fn find_texts(value: &Value, place: &mut String, found: &mut Vec<(String, Conten
                 return;
             }
             for (key, member) in members {
-                // Bytes of pictures and documents, and the catalogue of tools, are no texts of the conversation.
+                // Bytes of images and documents, and the tool catalogue, are not texts of the conversation.
                 if key != "blob" && key != "tools" {
                     visit(key, member);
                 }

@@ -1,7 +1,7 @@
-//! Handles on an engine: one for a thread, one for a run, one for the policy and one for the tools.
+//! Handles on an engine: one each for a thread, a run, the policy and the tools.
 //!
-//! A handle borrows the engine and an id, and is free to make and to copy. It checks nothing by itself: a thread or run that
-//! does not exist is an error of the method that is called.
+//! A handle borrows the engine and an id, and is free to create and copy. It validates nothing: a method returns an
+//! error if the thread or run does not exist.
 
 use windlass_machine::{RunId, ThreadId};
 
@@ -15,18 +15,18 @@ pub struct ThreadHandle<'a> {
 }
 
 impl<'a> ThreadHandle<'a> {
-    /// The messages that wait in the thread while a run is active.
+    /// Returns a handle on the messages that are queued while a run is active.
     pub fn queue(self) -> QueueHandle<'a> {
         QueueHandle { engine: self.engine, id: self.id }
     }
 
-    /// The files of the thread: those that its messages name, and those that its tools have changed.
+    /// Returns a handle on the files that the thread's messages reference and its tools have changed.
     pub fn files(self) -> FilesHandle<'a> {
         FilesHandle { engine: self.engine, id: self.id }
     }
 }
 
-/// The messages that wait in a thread, see [`ThreadHandle::queue`].
+/// The queued messages of a thread, see [`ThreadHandle::queue`].
 #[derive(Clone, Copy)]
 pub struct QueueHandle<'a> {
     pub(crate) engine: &'a Engine,
@@ -47,7 +47,7 @@ pub struct RunHandle<'a> {
     pub(crate) id: &'a RunId,
 }
 
-/// What people allow, see [`Engine::policy`].
+/// The choices of people beside the rules, see [`Engine::policy`].
 #[derive(Clone, Copy)]
 pub struct PolicyHandle<'a> {
     pub(crate) engine: &'a Engine,
@@ -60,22 +60,22 @@ pub struct ToolsHandle<'a> {
 }
 
 impl Engine {
-    /// A thread: its journal, messages, answers and files.
+    /// Returns a handle on a thread: its journal, messages, answers and files.
     pub fn thread<'a>(&'a self, id: &'a ThreadId) -> ThreadHandle<'a> {
         ThreadHandle { engine: self, id }
     }
 
-    /// A run: its outcome, and its end.
+    /// Returns a handle on a run: its status, its outcome and its cancellation.
     pub fn run<'a>(&'a self, id: &'a RunId) -> RunHandle<'a> {
         RunHandle { engine: self, id }
     }
 
-    /// Grants, allow lists, what runs without asking, and what the gate would say of a call.
+    /// Returns a handle on grants, allow lists, auto-run choices and hypothetical verdicts.
     pub fn policy(&self) -> PolicyHandle<'_> {
         PolicyHandle { engine: self }
     }
 
-    /// The tools that runs are given, and trial calls.
+    /// Returns a handle on the tools of runs, and on trial calls.
     pub fn tools(&self) -> ToolsHandle<'_> {
         ToolsHandle { engine: self }
     }

@@ -1,6 +1,6 @@
-//! The messages of a thread as a client shows them: what was said and done, and what became of it.
+//! The messages of a thread as a client shows them: content, calls and their states.
 //!
-//! They are read from the journal and stored nowhere. What the engine itself says to the model is left out.
+//! They are computed from the journal and never stored. Texts that the engine adds for the model are omitted.
 
 mod fold;
 
@@ -19,142 +19,142 @@ use crate::engine::messages::fold::Fold;
 use crate::error::EngineError;
 use crate::port::journal::Recorded;
 
-/// Messages that are read at once at most.
+/// Maximum number of messages read at once.
 pub const MESSAGES_MAX: usize = 500;
 
-/// Events read from a journal at a time: a few at first, because most pages need no more, and more each time.
+/// Range of journal pages: small at first, because most requests need few events, then growing.
 const PAGES: std::ops::RangeInclusive<usize> = 64..=512;
 
-/// A message of a thread, with what a client wants to know of it.
+/// A message of a thread, with its metadata for clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoredMessage {
-    /// Position of the event with which it entered the history; of one that waits, since when it waits. It is the
-    /// cursor of the page before.
+    /// Position of the event that added it to the history; for a queued message, of the event that queued it. It is
+    /// the cursor of the previous page.
     pub seq: Seq,
-    /// When.
+    /// Time of that event.
     pub at: Timestamp,
-    /// The run that it belongs to; of one that waits, the run that it is to start.
+    /// Run of the message; for a queued message, the run that it will start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Who speaks.
+    /// Author role of the message.
     pub role: Role,
-    /// What is said: texts up to 16 KiB inline, longer ones and media by digest; providers' own items are left out.
+    /// Content: texts up to 16 KiB inline, longer texts and media by digest. Items of a provider's own format are
+    /// omitted.
     pub blocks: Vec<Block>,
-    /// The sender's id of it, for a message to the agent.
+    /// The sender's id, for a message to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<InputId>,
-    /// Who sent it, for a message to the agent.
+    /// The sender, for a message to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Principal>,
-    /// The model that said it; for a message to the agent, the one that its run began with or is to begin with.
+    /// The model that generated it; for a message to the agent, the model that its run starts with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelName>,
-    /// For a message to the agent, what its run may do at all; of one that waits, as it is wished.
+    /// Mode of the run, for a message to the agent; for a queued message, the requested mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
-    /// Tokens of the reply, as reported.
+    /// Token counts of the reply, as the provider reported them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Cost of the reply, where the price is known.
+    /// Cost of the reply; `None` if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
-    /// Of a reply, from sending to the first fragment, in milliseconds.
+    /// Milliseconds from the request to the first fragment of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
-    /// Of a reply, from sending to the end, in milliseconds.
+    /// Milliseconds from the request to the end of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Of a reply, how long each of its thoughts took to come, in order, in milliseconds.
+    /// Duration of each reasoning block of the reply, in order, in milliseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thoughts_ms: Vec<u64>,
-    /// What became of it.
+    /// Current state of the message.
     pub status: MessageStatus,
-    /// Where its calls stand, in order.
+    /// The tool calls of the message, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<StoredCall>,
-    /// What happened to its run after it that no message says: a limit reached, another model, an end that was a failure
-    /// or a cancellation.
+    /// Later events of its run that no message shows: a reached limit, a model switch, a failure or a cancellation.
     #[serde(skip)]
     pub after: Vec<Recorded>,
 }
 
-/// What became of a message.
+/// State of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
-    /// It stands in the history.
+    /// Part of the history.
     Complete,
-    /// It waits while a run is active.
+    /// Queued while a run is active.
     Queued,
-    /// What had come of a reply that was stopped or failed.
+    /// The received part of a reply that was stopped or failed.
     Partial,
-    /// The engine's own words, because the model gave none. The model never sees them.
+    /// Text from the engine, because the model gave none. The model never sees it.
     Fallback,
-    /// It left the prompt with its run, which was taken back.
+    /// Removed from the prompt, because its run was rolled back.
     Withdrawn,
 }
 
-/// Where a tool call stands.
+/// A tool call of a message and its state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoredCall {
-    /// Its step, and its place among the step's calls.
+    /// Step of the call, and its index in the step.
     #[serde(flatten)]
     pub call: CallKey,
-    /// The provider's id of it: what its result names.
+    /// The provider's id of the call, which the result references.
     pub id: String,
-    /// Which tool.
+    /// Name of the called tool.
     pub tool: ToolName,
-    /// Where it stands.
+    /// Current state of the call.
     pub state: CallState,
-    /// The arguments that are sent, where they are not those that the model asked.
+    /// The arguments that are sent, if they differ from those that the model wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Content>,
-    /// What decided about it: a rule's name, `mode`, or `annotations`.
+    /// What decided the verdict: a rule's name, `mode`, or `annotations`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What people were shown that it would do.
+    /// The preview that the approvers saw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<Content>,
-    /// What somebody said to it last.
+    /// The last answer of a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<Answered>,
-    /// When it is started again, while it sleeps.
+    /// When a deferred call is started again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What it waits for.
+    /// The interrupt that the call waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<InterruptId>,
-    /// How it came to its result.
+    /// How the call got its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Whether its result is an error.
+    /// Whether the result is an error.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub error: bool,
-    /// From dispatch to the tool's answer, in milliseconds; 0 where the tool gave none.
+    /// Milliseconds from dispatch to the tool's answer; 0 if the tool gave none.
     pub duration_ms: u64,
 }
 
-/// What somebody said to a call.
+/// A person's answer to an interrupt of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answered {
-    /// Who.
+    /// Who answered.
     pub by: Principal,
-    /// When.
+    /// When the person answered.
     pub at: Timestamp,
-    /// What, in a word.
+    /// Kind of the answer.
     pub word: AnswerWord,
-    /// The option that was chosen, of a question with options.
+    /// The chosen option, for a question with options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
 }
 
 impl Answered {
-    /// An answer with its word; `None` for one that has none.
+    /// Converts an answer; `None` if it has no kind for calls.
     fn of(answer: &Answer, by: &Principal, at: Timestamp) -> Option<Self> {
         let word = AnswerWord::of(answer)?;
         let selected = match answer {
@@ -165,23 +165,23 @@ impl Answered {
     }
 }
 
-/// An answer to a call, in a word; what was said beside it stands in the journal.
+/// Kind of an answer to a call. The journal has its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerWord {
-    /// It may run.
+    /// The call may run.
     Approved,
-    /// It may run with other arguments.
+    /// The call may run with other arguments.
     Edited,
-    /// It may not run.
+    /// The call may not run.
     Denied,
-    /// What its tool asked for.
+    /// The reply that the tool requested.
     Replied,
-    /// It was in doubt, and was done.
+    /// A call in doubt was done.
     Done,
-    /// It was in doubt, and was not done.
+    /// A call in doubt was not done and is repeated.
     Retried,
-    /// It was in doubt, and counts as failed.
+    /// A call in doubt counts as failed.
     Failed,
 }
 
@@ -195,33 +195,33 @@ impl AnswerWord {
             Answer::Done { .. } => Some(Self::Done),
             Answer::Retry => Some(Self::Retried),
             Answer::Fail { .. } => Some(Self::Failed),
-            // Of limits, and what nobody said.
+            // These answers concern limits, or come from no person.
             Answer::Raise { .. } | Answer::Stop | Answer::Withdrawn => None,
         }
     }
 }
 
-/// Where a tool call stands, in a word.
+/// State of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
-    /// It waits for its place in the line, or for its preview.
+    /// Waits for other calls of the step, or for its preview.
     Waiting,
-    /// Somebody is asked.
+    /// Waits for an answer to its interrupt.
     Asking,
-    /// It was dispatched.
+    /// Dispatched and running.
     Running,
-    /// It goes on at a time.
+    /// Deferred until a time.
     Sleeping,
-    /// It was dispatched, and its outcome is unknown.
+    /// Dispatched, with unknown outcome.
     InDoubt,
-    /// It has its result.
+    /// Has its result.
     Done,
 }
 
 impl Engine {
-    /// The events up to a position that a page is made of. No run is active before them, what is taken among them is
-    /// queued among them, and enough messages are among them.
+    /// Reads the events up to a position that a page needs: no run is active before the first one, messages taken
+    /// from the queue were queued among them, and they contain enough messages.
     async fn page_events(
         &self,
         thread: &ThreadId,
@@ -282,9 +282,9 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// The newest messages of a thread, or the newest before a position, the newest last: at most `limit`, and never
-    /// more than [`MESSAGES_MAX`]. Results of tools are a message of role `tool`, in the order of their calls, once
-    /// the last of a step is there.
+    /// Returns the newest messages of a thread, or the newest before a position, oldest first. Returns at most
+    /// `limit` and at most [`MESSAGES_MAX`]. The results of a step's tools form one message of role `tool`, in call
+    /// order, once the last result is recorded.
     pub async fn messages(
         self,
         before: Option<Seq>,
@@ -299,7 +299,7 @@ impl ThreadHandle<'_> {
         let earlier = engine.earlier_agent(thread, &events).await?;
         let mut fold = Fold::new(before, limit, earlier.as_deref());
         let mut size = *PAGES.start();
-        // What was read to find the beginning is not read again; later events may change messages of the page.
+        // Events read to find the beginning are not read again. Later events may change messages of the page.
         let newest = before.unwrap_or_default().0.saturating_sub(1);
         let mut after = events.last().map_or(Seq(newest), |last| last.seq);
         loop {

@@ -1,6 +1,6 @@
-//! What an engine has to offer: its tools and models, as people and programs list them.
+//! The tools and models of an engine, for lists.
 //!
-//! It calls nothing; whether a call may run is the gate's to say.
+//! This module calls no tool; the gate decides whether a call may run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,67 +16,67 @@ use crate::port::model::{ModelError, ModelInfo};
 use crate::tool::toolset::tokens_of;
 use crate::trial::{Standing, Supposed, Trial, Tried};
 
-/// A tool as it is listed.
+/// A tool in a list.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OfferedTool {
-    /// Its shape as the model sees it.
+    /// Description and schema as the model sees them.
     pub spec: ToolSpec,
-    /// What may be done again when a call's outcome was lost.
+    /// Effect class of its calls.
     pub class: EffectClass,
-    /// Whether its hints are believed.
+    /// Whether its annotations are trusted.
     pub trusted: bool,
-    /// The server that it belongs to, where it is not the engine's own.
+    /// The server that provides the tool; `None` for an engine tool.
     pub server: Option<String>,
-    /// The toolset that it belongs to, where it belongs to one.
+    /// The toolset of the tool, if any.
     pub group: Option<String>,
-    /// The toolset that has to be loaded before a model can call it; none for one that every request carries.
+    /// The toolset that a model must load before it can call the tool; `None` if every request contains the tool.
     pub toolset: Option<String>,
-    /// Why its calls can do nothing at the moment, where they cannot.
+    /// Why calls cannot work at the moment; `None` if they can.
     pub unavailable: Option<String>,
-    /// Whether it can tell beforehand what a call would do.
+    /// Whether the tool can describe a call before it runs.
     pub previews: bool,
-    /// Estimated tokens that its shape takes in a request.
+    /// Estimated tokens of the tool in a request.
     pub tokens: u64,
 }
 
-/// A group of tools as it is listed.
+/// A toolset in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OfferedToolset {
-    /// What the model calls it.
+    /// Name that the model uses for it.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the toolset.
     pub description: String,
-    /// Its tools, by name.
+    /// Names of the tools, sorted.
     pub tools: Vec<ToolName>,
 }
 
 impl Engine {
-    /// The tool server that a call goes to; `None` for a tool of the engine, and for one that is not offered here.
+    /// Returns the tool server that a call goes to; `None` for an engine tool, and for one that is not offered here.
     pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
         let tool = self.services.catalog.now().registry.get(tool)?;
         let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
             return tool.traits().server.map(str::to_owned);
         };
-        // A tool that panics when it is asked about a call says nothing of it.
+        // If the tool panics while it describes the call, the server is unknown.
         catch_unwind(AssertUnwindSafe(|| tool.server_for(&arguments))).ok().flatten()
     }
 
-    /// Describes a model. Returns an error if the configuration does not allow calls of it.
+    /// Describes a model. Returns an error if it cannot be called as configured.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.services.models.resolve(name)?.info().clone())
     }
 }
 
 impl ToolsHandle<'_> {
-    /// The tools that runs are given, sorted by name.
+    /// Lists the tools that runs get, sorted by name.
     pub fn list(self) -> Vec<OfferedTool> {
         let engine = self.engine;
         listed(&engine.services.catalog.now())
     }
 
-    /// The same for the runs of a workspace.
+    /// Lists the tools that runs of a workspace get, sorted by name.
     pub fn list_in(self, workspace: &str) -> Vec<OfferedTool> {
         let engine = self.engine;
         let mut tools = listed(&engine.services.catalog.now_in(workspace));
@@ -85,7 +85,7 @@ impl ToolsHandle<'_> {
         tools
     }
 
-    /// The toolsets that have tools, sorted by name.
+    /// Lists the toolsets that contain tools, sorted by name.
     pub fn toolsets(self) -> Vec<OfferedToolset> {
         let engine = self.engine;
         let tools = engine.services.catalog.now();
@@ -97,7 +97,7 @@ impl ToolsHandle<'_> {
         tools.shelf.groups().into_iter().map(of).collect()
     }
 
-    /// Makes a trial call, which runs to its end even if its caller stops waiting.
+    /// Makes a trial call. The call runs to its end even if the future is dropped.
     pub async fn try_tool(self, trial: Trial) -> Result<Tried, EngineError> {
         let engine = self.engine;
         let (trials, thread) = (engine.services.trials.clone(), ThreadId::from(engine.fresh("trial")));
@@ -110,15 +110,15 @@ impl ToolsHandle<'_> {
 }
 
 impl PolicyHandle<'_> {
-    /// What the gate would say of a call; `None` where there is no such tool. Nothing is called, no hook is asked and no
-    /// grant is used up.
+    /// Evaluates the policy for a hypothetical call; `None` if there is no such tool. It calls no tool and no hook,
+    /// and uses no grant.
     pub async fn standing(self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
         let engine = self.engine;
         engine.services.trials.standing(&ThreadId::from("trial"), call).await
     }
 
-    /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
-    /// use. If no rule applies, it is allowed. The run comes as its row and its fold have it.
+    /// Evaluates the rules for a request that a server makes in a run, such as a completion, under a name that rules
+    /// may use. Without an applicable rule it is allowed. `row` and `run` describe the run.
     pub async fn wish(
         self,
         wanted: &ToolName,

@@ -1,6 +1,6 @@
-//! What people allow beside the rules: grants, allow lists and what runs without asking.
+//! Choices of people beside the rules: grants, allow lists and auto-run.
 //!
-//! They are records in the store, which every process on it sees.
+//! They are records in the store, visible to every process on it.
 
 use windlass_machine::{
     AllowedTool, AutoRun, Condition, Grant, Policy, Principal, Reject, Timestamp, ToolName, check_json,
@@ -14,25 +14,25 @@ use crate::error::EngineError;
 use crate::port::journal::StoreError;
 use crate::port::records::{Expect, Record, RecordChange, RecordError};
 
-/// A grant that is to be written.
+/// A grant to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantDraft {
-    /// Whose runs it is for.
+    /// The user whose runs may use the grant.
     pub user: Principal,
-    /// The tool.
+    /// The tool whose calls it allows.
     pub tool: ToolName,
-    /// What has to hold of the arguments.
+    /// Conditions on the arguments.
     pub arguments: Vec<Condition>,
-    /// How many calls it is good for; `None`: any number.
+    /// Number of calls that it allows; `None` is unlimited.
     pub count: Option<u32>,
-    /// The moment from which it no longer counts.
+    /// Expiry time; `None`: it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Whose word it is.
+    /// The person who gives the grant.
     pub by: Principal,
 }
 
 impl Engine {
-    /// A grant with an id of its own, and for whom it is.
+    /// Converts a draft to a grant with a new id. Returns its user as well.
     pub(crate) fn drafted(&self, draft: GrantDraft) -> Result<(Principal, Grant), EngineError> {
         let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
         let AllowedTool { tool, server, schema } = self.bound(&tool)?;
@@ -50,14 +50,14 @@ impl Engine {
 }
 
 impl PolicyHandle<'_> {
-    /// Writes a grant: calls like it run without asking, where no rule says otherwise. It is bound to the tool as it is
-    /// now. [`NoTool`](EngineError::NoTool) if there is none of that name.
+    /// Creates a grant: matching calls run without asking, unless a rule decides otherwise. It is bound to the
+    /// current schema of the tool. Returns [`NoTool`](EngineError::NoTool) if there is no tool of that name.
     pub async fn grant(self, draft: GrantDraft) -> Result<Grant, EngineError> {
         let engine = self.engine;
         let (user, grant) = engine.drafted(draft)?;
         let id = &grant.id;
         let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
-        // A record that cannot be read back would stop every thread of its user.
+        // An unreadable record would stop every thread of its user.
         check_json(&value).map_err(|why| Reject::Invalid { what: format!("the grant {why}") })?;
         engine
             .services
@@ -69,7 +69,7 @@ impl PolicyHandle<'_> {
         Ok(grant)
     }
 
-    /// The grants for a user's runs, or all.
+    /// Lists the grants for a user's runs, or all grants.
     pub async fn grants(self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
         let engine = self.engine;
         let owner = user.map(Principal::as_str);
@@ -81,7 +81,8 @@ impl PolicyHandle<'_> {
         Ok(grants.collect())
     }
 
-    /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
+    /// Revokes a grant. Calls that have not started cannot use it any more. If `user` is set, the grant must be that
+    /// user's.
     pub async fn revoke(self, grant: &str, user: Option<&Principal>) -> Result<(), EngineError> {
         let engine = self.engine;
         let missing = || EngineError::Store(StoreError::NotFound { what: format!("grant `{grant}`") });
@@ -94,12 +95,13 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// Sets which calls run without asking, for a user or a thread; `None` takes the choice back.
+    /// Sets which calls run without asking, for a user or a thread; `None` removes the choice.
     pub async fn set_auto_run(self, whose: &Whose, auto_run: Option<AutoRun>) -> Result<(), EngineError> {
         self.change_auto_run(whose, auto_run, Expect::Any).await
     }
 
-    /// The same where the choice is still the one that was read. [`Stale`](Reject::Stale) where it is not.
+    /// Like [`set_auto_run`](Self::set_auto_run), but only if the choice is the expected one. Otherwise returns
+    /// [`Stale`](Reject::Stale).
     pub async fn change_auto_run(
         self,
         whose: &Whose,
@@ -126,12 +128,12 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// What runs without asking for a user or in a thread; `None` where none was chosen.
+    /// Returns the choice of a user or a thread; `None` if there is none.
     pub async fn auto_run(self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
         Ok(self.read_auto_run(whose).await?.0)
     }
 
-    /// The same, with what a change of just that choice expects to find.
+    /// Returns the choice of a user or a thread, and the expectation for a conditional change of it.
     pub async fn read_auto_run(self, whose: &Whose) -> Result<(Option<AutoRun>, Expect), EngineError> {
         let engine = self.engine;
         Ok(match engine.services.policy.auto_run(whose.of()).await? {
@@ -140,8 +142,8 @@ impl PolicyHandle<'_> {
         })
     }
 
-    /// Puts a tool, as it is now, on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)
-    /// [`NoTool`](EngineError::NoTool) if there is none of that name.
+    /// Adds a tool with its current schema to a user's allow list, which applies if `allowlist` is chosen. (ZE-H9)
+    /// Returns [`NoTool`](EngineError::NoTool) if there is no tool of that name.
     pub async fn allow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
         let engine = self.engine;
         let value = serde_json::to_value(engine.bound(tool)?);
@@ -153,7 +155,7 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// Takes a tool off a user's allow list.
+    /// Removes a tool from a user's allow list.
     pub async fn disallow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
         let engine = self.engine;
         engine.services.records.delete(ALLOW, &allow_key(user, tool), Expect::Any).await.map_err(refused)?;
@@ -161,26 +163,26 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// A user's allow list, sorted.
+    /// Returns a user's allow list, sorted.
     pub async fn allowed(self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
         let engine = self.engine;
         let records = engine.services.policy.all(ALLOW, Some(user.as_str())).await?;
         Ok(records.into_iter().filter_map(|record| Some(read::<AllowedTool>(record)?.tool)).collect())
     }
 
-    /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.
+    /// Replaces the policy that the engine was built with, also for waiting calls.
     pub fn replace(self, policy: Policy) {
         let engine = self.engine;
         engine.services.policy.replace(policy);
     }
 }
 
-/// One row for a user and a tool, whatever slashes their names have.
+/// Returns the key of a user and a tool. A tool's name has no slash, so keys are unique.
 fn allow_key(user: &Principal, tool: &ToolName) -> String {
     format!("{tool}/{user}")
 }
 
-/// Parses a record. One that this build cannot read lets no call through, so a list leaves it out.
+/// Parses a record. One that this build cannot decode allows no call, so lists omit it.
 fn read<T: serde::de::DeserializeOwned>(record: Record) -> Option<T> {
     let (kind, key) = (record.kind, record.key);
     let read: Result<T, _> = serde_json::from_value(record.value);

@@ -1,6 +1,6 @@
-//! The prompt of a step, as it was sent: for whoever wants to know why a model said what it said.
+//! The prompt of a step as it was sent, for finding out why a model replied as it did.
 //!
-//! It is built from the journal by the same code that built it then; nothing of it is stored.
+//! It is rebuilt from the journal by the code that built the original; it is not stored.
 
 use std::sync::Arc;
 
@@ -15,62 +15,63 @@ use crate::engine::handle::ThreadHandle;
 use crate::error::EngineError;
 use crate::port::journal::{Head, Recorded};
 
-/// Bytes of one text that are shown; a text that is longer is cut.
+/// Maximum bytes shown of one text; a longer one is cut.
 pub const PROMPT_TEXT_MAX_BYTES: usize = 64 * 1024;
 
-/// Bytes of all texts that are shown.
+/// Maximum bytes shown of all texts.
 const ALL_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Events read from a journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 64;
 
-/// The request of a step, with what it is made of.
+/// The request of a step, with its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// The run.
+    /// Run of the step.
     pub run: RunId,
-    /// Which step and try.
+    /// Step and attempt of the request.
     pub attempt: Attempt,
-    /// When it was about to be sent.
+    /// Time of the `step.started` event.
     pub at: Timestamp,
-    /// The model that was called.
+    /// The called model.
     pub model: ModelName,
-    /// What the request says beyond the history.
+    /// Why the step runs, which adds texts to the request.
     pub mode: StepMode,
-    /// Fingerprint of the request, as it is built now.
+    /// Fingerprint of the rebuilt request.
     pub digest: Fingerprint,
-    /// Fingerprint of the request that was sent, as its reply's event says; `None` where none came.
+    /// Fingerprint of the sent request from the reply's event; `None` without a reply.
     pub replied: Option<Fingerprint>,
-    /// Estimated tokens of the whole.
+    /// Estimated tokens of the whole request.
     pub tokens: u64,
-    /// Its parts, in the order in which they were sent.
+    /// The parts in the order in which they were sent.
     pub parts: Vec<PromptPart>,
-    /// The request itself, with what is stored apart by digest.
+    /// The request itself, with blobs as references.
     pub request: ModelRequest,
 }
 
 /// A part of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptPart {
-    /// What it is.
+    /// Kind of the part.
     pub kind: PartKind,
-    /// Who speaks; absent where it is no message.
+    /// Author role; absent if the part is not a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Bytes of its texts and media.
     pub size_bytes: u64,
-    /// Estimated tokens.
+    /// Estimated tokens of the part.
     pub tokens: u64,
-    /// What it says: texts in full, also those that are stored apart; media by digest; providers' own items left out.
+    /// Content: complete texts, also those stored as blobs; media by digest; items of a provider's own format
+    /// omitted.
     pub blocks: Vec<Block>,
-    /// Whether a text of it is longer than what is shown.
+    /// Whether a text was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
 impl Engine {
-    /// The fingerprint of the request that the reply to a step names.
+    /// Returns the request fingerprint that the reply to a step recorded.
     async fn replied(
         &self,
         thread: &ThreadId,
@@ -85,7 +86,7 @@ impl Engine {
             for Recorded { event, .. } in page.into_iter().filter(|one| one.event.run.as_ref() == Some(run)) {
                 match event.fact {
                     Fact::StepReplied { attempt, request, .. } if attempt == wanted => {
-                        // A reply that was stopped in the middle names none.
+                        // A reply that was stopped midway has no digest.
                         return Ok(Some(request).filter(|request| *request != Fingerprint::default()));
                     }
                     Fact::StepStarted { .. } | Fact::StepFailed { .. } | Fact::RunFinished { .. } => {
@@ -122,7 +123,7 @@ impl Engine {
         Ok(PromptPart { kind, role, size_bytes, tokens, blocks, cut })
     }
 
-    /// A block with its text, and without its provider's item.
+    /// Returns a block with its text, and without the provider's item.
     async fn readable(&self, block: Block, left: &mut usize, cut: &mut bool) -> Result<Block, EngineError> {
         Ok(match block {
             Block::Text { text, .. } => {
@@ -139,7 +140,7 @@ impl Engine {
         })
     }
 
-    /// A text, cut to what is shown.
+    /// Returns a text, cut to the limits.
     async fn whole(&self, text: &Content, left: &mut usize, cut: &mut bool) -> Result<Content, EngineError> {
         let mut text = self.services.contents.text_of(text).await?;
         let room = text.floor_char_boundary(PROMPT_TEXT_MAX_BYTES.min(*left));
@@ -152,7 +153,7 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// The request that was sent after the `step.started` at a position.
+    /// Returns the request that was sent after the `step.started` event at a position.
     pub async fn prompt(self, step_started: Seq) -> Result<Prompt, EngineError> {
         let Self { engine, id: thread } = self;
         let head = engine.services.store.journal.head(thread).await?;
@@ -179,7 +180,7 @@ impl ThreadHandle<'_> {
         };
         let machine =
             engine.services.store.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
-        // A step starts in a run.
+        // A step always starts in a run.
         let (request, run) = machine.request().zip(started.event.run).ok_or_else(missing)?;
         let mut left = ALL_MAX_BYTES;
         let mut parts = Vec::new();
@@ -200,8 +201,8 @@ impl ThreadHandle<'_> {
         })
     }
 
-    /// How many tools the model is shown in the step that a `step.started` at a position begins. What an administrator
-    /// has disabled since is not counted.
+    /// Returns how many tools the model sees in the step whose `step.started` event is at a position. Tools that an
+    /// administrator has disabled since are not counted.
     pub async fn tools_shown(self, step_started: Seq) -> Result<usize, EngineError> {
         let Self { engine, id: thread } = self;
         let head = engine.services.store.journal.head(thread).await?;

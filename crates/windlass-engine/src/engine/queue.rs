@@ -1,6 +1,6 @@
-//! The messages of a thread that wait while a run is active, and what becomes of them.
+//! The messages of a thread that are queued while a run is active.
 //!
-//! Whether somebody may change one is the machine's to say.
+//! The machine decides who may change a message.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use crate::drive::{Letter, NewBlobs};
 use crate::engine::handle::QueueHandle;
 use crate::error::EngineError;
 
-/// A message that waits.
+/// A queued message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueuedMessage {
-    /// The sender's id of it.
+    /// The sender's id of the message.
     pub id: InputId,
-    /// What it says; long texts by digest.
+    /// Content of the message; long texts by digest.
     pub message: Arc<Message>,
-    /// Who sent it.
+    /// The sender.
     pub by: Principal,
-    /// When it is taken.
+    /// When the message will be taken.
     pub place: Place,
-    /// Since when it waits.
+    /// When the message was queued.
     pub since: Timestamp,
-    /// The run that it starts, where it starts one.
+    /// The run that the message will start, unless the active run takes it.
     pub run: RunId,
 }
 
 impl QueueHandle<'_> {
-    /// The messages that wait in a thread, in the order in which they are taken where their places are the same.
+    /// Lists the queued messages; messages with the same place are in the order in which they will be taken.
     pub async fn list(self) -> Result<Vec<QueuedMessage>, EngineError> {
         let Self { engine, id: thread } = self;
         let machine = engine.thread(thread).folded().await?;
@@ -45,8 +45,8 @@ impl QueueHandle<'_> {
         Ok(machine.state().queue.iter().map(shown).collect())
     }
 
-    /// Changes what a waiting message says. Refused where it no longer waits, and to anybody but its sender: the
-    /// run will work for them.
+    /// Replaces the content of a queued message. Fails if it is no longer queued. Only its sender may edit it,
+    /// because the run will work for that user.
     pub async fn edit(self, id: &InputId, message: Message, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;
         if engine.services.store.journal.head(thread).await?.is_none() {
@@ -61,16 +61,16 @@ impl QueueHandle<'_> {
         Ok(engine.services.registry.send(thread, &input_id, letter).await??.seq)
     }
 
-    /// Takes a waiting message back. Refused where it no longer waits, and to anybody but its sender and the thread's
-    /// owner.
+    /// Withdraws a queued message. Fails if it is no longer queued. Only its sender and the thread's owner may
+    /// withdraw it.
     pub async fn withdraw(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;
         engine.thread(thread).send(Input::Withdraw { id: id.clone(), by }).await
     }
 
-    /// Sends a waiting message before all others, and now: the active run is cancelled; where none is active, because
-    /// the last one was cancelled or failed, the message starts its run at once. Refused as
-    /// [`withdraw`](Self::withdraw) is.
+    /// Moves a queued message to the front and cancels the active run. If no run is active, because the last one was
+    /// cancelled or failed, the message starts its run at once. The same rules apply as for
+    /// [`withdraw`](Self::withdraw).
     pub async fn send_now(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;
         engine.thread(thread).send(Input::SendNow { id: id.clone(), by }).await

@@ -1,6 +1,6 @@
-//! How a run stands: its outcome, put together from the journal.
+//! The status and outcome of a run, computed from the journal.
 //!
-//! Nothing here drives or changes anything, and nothing of it is stored.
+//! This module drives and changes nothing, and does not store the result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::port::journal::{
     AskedCall, Recorded, RunQuery, RunRow, StoreError, ThreadAsks, ThreadQuery, ThreadRow, ThreadStatus,
 };
 
-/// Events read from a journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 512;
 
 impl Engine {
-    /// The open interrupts of a folded thread ([`ThreadHandle::folded`]).
+    /// Returns the open interrupts of a folded thread ([`ThreadHandle::folded`]).
     pub async fn open_interrupts(&self, thread: &Machine) -> Result<Vec<OpenInterrupt>, EngineError> {
         match &thread.state().run {
             Some(run) => self.open(&row::asks(run)).await,
@@ -31,8 +31,8 @@ impl Engine {
         }
     }
 
-    /// The threads of a query that ask something, newest first, with what they ask; the last one's time and id are the
-    /// cursor of the next page. A thread that cannot be read hides no other.
+    /// Returns the threads of a query that have open interrupts, with the interrupts, most recently active first. The
+    /// last one's time and id are the cursor of the next page. A thread that cannot be read does not hide others.
     pub async fn waiting(&self, query: &ThreadQuery) -> Result<Vec<Waiting>, EngineError> {
         let query = ThreadQuery { asking: true, ..query.clone() };
         let threads = self.threads(&query).await?;
@@ -42,7 +42,7 @@ impl Engine {
         let mut waiting = Vec::new();
         for thread in threads {
             let open = match self.asked_by(&thread).await {
-                // One that was deleted meanwhile asks nothing.
+                // A thread that was deleted meanwhile has no interrupts.
                 Err(EngineError::NoThread(_)) => Ok(Vec::new()),
                 Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
                 open => open.map(|(open, _)| open),
@@ -61,7 +61,7 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// The open interrupts of a thread and the start of its run, from a row that has them ([`ThreadView::asks`]). Folds the
+    /// Returns the open interrupts of a thread and the start time of its run, from a row that has them ([`ThreadView::asks`]). Folds the
     /// journal only if another build wrote the row.
     ///
     /// [`ThreadView::asks`]: crate::port::journal::ThreadView::asks
@@ -148,7 +148,7 @@ impl Engine {
             return self.not_active(row).await;
         };
         let now = self.services.store.clock.now();
-        // A run that sleeps needs no driver.
+        // A sleeping run needs no driver.
         let missing = self.missing_tools(&row.thread, &machine).await?;
         let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
         let status = if waits { Status::Paused } else { Status::Running };
@@ -159,7 +159,7 @@ impl Engine {
         Ok(Outcome { text, missing_tools: missing, interrupts, ..outcome })
     }
 
-    /// How a run stands by its row.
+    /// Builds an outcome from a run's row.
     fn outcome(&self, row: RunRow, status: Status, totals: &Totals, duration_ms: u64) -> Outcome {
         let usage = &totals.usage;
         let tokens = Tokens { input: usage.input, output: usage.output, cache_read_input: usage.cached };
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// The tools that a run's calls wait for, unless a process that has them drives its thread.
+    /// Returns the tools that a run's calls wait for, unless a process that has them drives the thread.
     async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
         let mut machine = machine.clone();
         machine.lack(self.services.catalog.lacking(machine.state()).await);
@@ -210,7 +210,8 @@ impl Engine {
         Ok(holder.is_none_or(|node| node == journal.node() || !journal.is_alive(&node)))
     }
 
-    /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
+    /// Returns the outcome of a run that is not active in the fold: it has ended since its row was read, or has not
+    /// started.
     async fn not_active(&self, row: RunRow) -> Result<Outcome, EngineError> {
         let row = self.run(&row.view.run).row().await?;
         if let Some(status) = row.view.status {
@@ -219,7 +220,7 @@ impl Engine {
         Ok(self.outcome(row, Status::Queued, &Totals::default(), 0))
     }
 
-    /// The event that ended a run, the text that belongs to its end, and the tools that it lacked.
+    /// Returns the event that ended a run, its final text, and its missing tools.
     async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>, Vec<String>), EngineError> {
         let mut after = Seq(row.view.from.0.saturating_sub(1));
         let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
@@ -255,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// The text of a run's end, put together from its replies.
+    /// Builds the final text of a run from its replies.
     async fn said(
         &self,
         output: &Output,
@@ -280,7 +281,7 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// What a run waits for.
+    /// Returns the open interrupts of the thread's active run.
     pub async fn interrupts(self) -> Result<Vec<OpenInterrupt>, EngineError> {
         let engine = self.engine;
         engine.open_interrupts(&*self.folded().await?).await
@@ -288,7 +289,7 @@ impl ThreadHandle<'_> {
 }
 
 impl RunHandle<'_> {
-    /// How a run stands.
+    /// Returns the current outcome of the run.
     pub async fn status(self) -> Result<Outcome, EngineError> {
         let engine = self.engine;
         let row = self.row().await?;
@@ -299,7 +300,7 @@ impl RunHandle<'_> {
     }
 }
 
-/// What a run waits for that lacks tools of its own.
+/// Describes what a run with missing tools waits for.
 fn waits_for(missing: &[String]) -> Option<String> {
     let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     (!missing.is_empty()).then(|| format!("The run waits for a process that has its own tools: {names}"))
@@ -321,7 +322,7 @@ mod tests {
         let builder = Builder::new(registry, || panic!("the test has models"));
         let engine = builder.models(Arc::new(models)).build().await.unwrap();
         let outcome = engine.run_task(Task::new("test/scripted".into(), "hi")).await.unwrap();
-        // The row as it was read just before the run ended.
+        // The row as it was just before the run ended.
         let mut row = engine.run(&outcome.run).row().await.unwrap();
         (row.view.status, row.view.finished_at) = (None, None);
         let seen = engine.active(row).await.unwrap();

@@ -1,6 +1,6 @@
-//! Waiting for a run, also for one that waits itself behind another.
+//! Waiting for a run, including one that is queued behind another.
 //!
-//! It watches the thread like anybody else, and sees to it that somebody drives it.
+//! It watches the thread and makes sure that a process drives it.
 
 use futures_util::StreamExt;
 use windlass_machine::{Fact, InputId, RunId, Seq};
@@ -12,11 +12,11 @@ use crate::error::EngineError;
 use crate::outcome::{Outcome, Status};
 use crate::port::journal::{Recorded, RunRow, ThreadStatus};
 
-/// How often a waiter makes sure that the run is driven.
+/// Interval at which a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
 
 impl Engine {
-    /// Finds a run; where it has not begun, with the message that is to start it.
+    /// Finds a run. For a queued run, also returns the message that will start it.
     async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
         let row = self.services.store.journal.run(run).await?.ok_or_else(no_run(run))?;
         let queued = row.view.queued.clone();
@@ -25,12 +25,12 @@ impl Engine {
 }
 
 impl RunHandle<'_> {
-    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the
-    /// process that drives it dies meanwhile, this one takes over.
+    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process does not have.
+    /// If the process that drives it dies meanwhile, this one takes over.
     ///
-    /// A run that is still queued is waited for from there on: until its turn has come and it has ended. A message
-    /// that the active run took in, because it was to steer it, ends with that run. Where the thread comes to rest
-    /// without taking the message, the outcome says [`Status::Queued`](crate::Status::Queued).
+    /// A queued run is awaited from its queue position to its end. If the active run takes the message as steering,
+    /// the wait ends with that run. If the thread becomes idle without taking the message, the outcome has
+    /// [`Status::Queued`](crate::Status::Queued).
     pub async fn wait(self) -> Result<Outcome, EngineError> {
         let Self { engine, id: run } = self;
         let (row, mut queued) = engine.find(run).await?;
@@ -70,7 +70,7 @@ impl RunHandle<'_> {
                 },
                 Update::Status(ThreadStatus::Waiting) if active => {
                     let outcome = engine.run(&run).status().await?;
-                    // An answer may have come since the update was sent.
+                    // An answer may have arrived since the update was sent.
                     if outcome.status != Status::Running {
                         return Ok(outcome);
                     }
@@ -89,7 +89,7 @@ impl RunHandle<'_> {
         }
     }
 
-    /// One run, also one that is still queued.
+    /// Returns a run's row, also for a queued run.
     pub async fn row(self) -> Result<RunRow, EngineError> {
         let Self { engine, id: run } = self;
         Ok(engine.find(run).await?.0)

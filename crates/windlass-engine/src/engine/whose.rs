@@ -1,22 +1,22 @@
-//! Whose choice of what runs without asking.
+//! The scope of an auto-run choice: a user or a thread.
 //!
-//! A thread's own choice goes before its user's.
+//! A thread's choice takes precedence over its user's.
 
 use windlass_machine::{Principal, ThreadId};
 
 use crate::drive::policy::service::{AutoRunOf, auto_run_key};
 
-/// Whose choice.
+/// The scope of an auto-run choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// That of a user, in all threads that have none of their own.
+    /// A user's choice, for all threads without their own.
     User(Principal),
-    /// That of one thread.
+    /// One thread's choice.
     Thread(ThreadId),
 }
 
 impl Whose {
-    /// What its record is found by.
+    /// Returns the scope for the key of the record.
     pub(crate) fn of(&self) -> AutoRunOf<'_> {
         match self {
             Self::User(user) => AutoRunOf::User(user),
@@ -24,11 +24,11 @@ impl Whose {
         }
     }
 
-    /// The owner of its record.
+    /// Returns the owner of the record.
     pub(crate) fn owner(&self) -> String {
         match self {
             Self::User(user) => user.to_string(),
-            // Nothing lists the choices of threads by owner: it tells them apart where one changes.
+            // No list is by this owner; it distinguishes the change numbers of threads.
             Self::Thread(_) => auto_run_key(self.of()),
         }
     }

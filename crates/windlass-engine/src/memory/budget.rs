@@ -1,6 +1,6 @@
 //! Budgets and reservations in memory.
 //!
-//! The rules are the port's.
+//! The rules are in the budget port.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,10 @@ use crate::port::budget::{
 };
 use crate::port::journal::{AppendError, StoreError};
 
-/// Every budget, and what every thread has reserved.
 #[derive(Default)]
 pub(super) struct Budgets {
     budgets: BTreeMap<String, Budget>,
-    /// By thread and key; `None` once it is settled.
+    /// By thread and key; `None` once the key is settled.
     reservations: BTreeMap<ThreadId, BTreeMap<String, Option<Amounts>>>,
 }
 
@@ -28,7 +27,7 @@ struct Budget {
 }
 
 impl Budgets {
-    /// What settling and reserving for a thread changes.
+    /// Decides what settling and reserving for a thread changes.
     pub fn plan(
         &self,
         thread: &ThreadId,
@@ -59,7 +58,7 @@ impl Budgets {
         Ok(Books { standings: budgets.filter_map(standing).collect(), keys })
     }
 
-    /// Writes what was planned.
+    /// Writes a decided booking.
     pub fn write(&mut self, thread: &ThreadId, booking: Booking, now: Timestamp) {
         if !booking.keys.is_empty() {
             self.reservations.entry(thread.clone()).or_default().extend(booking.keys);
@@ -86,12 +85,12 @@ impl Budgets {
         }
     }
 
-    /// Deletes the budgets whose name begins with a text, of which nothing is set aside.
+    /// Deletes the budgets with this name prefix and without reservations.
     pub fn forget(&mut self, prefix: &str) {
         self.budgets.retain(|name, budget| !name.starts_with(prefix) || budget.standing.reserved > 0);
     }
 
-    /// Frees what a thread has reserved, and forgets its keys.
+    /// Releases a thread's reservations and drops its keys.
     pub fn forget_thread(&mut self, thread: &ThreadId, now: Timestamp) {
         let kept = self.reservations.remove(thread).unwrap_or_default();
         for (name, amount) in kept.into_values().flatten().flatten() {
@@ -102,7 +101,7 @@ impl Budgets {
         }
     }
 
-    /// Budgets whose name begins with a text.
+    /// Lists the budgets with this name prefix.
     pub fn list(&self, prefix: &str) -> Vec<BudgetRow> {
         let row = |(name, budget): (&String, &Budget)| BudgetRow {
             budget: name.clone(),
@@ -114,7 +113,7 @@ impl Budgets {
         from.take_while(|(name, _)| name.starts_with(prefix)).take(BUDGETS_MAX).map(row).collect()
     }
 
-    /// What a thread has reserved and not settled.
+    /// Returns the unsettled reservations of a thread.
     pub fn open(&self, thread: &ThreadId) -> Vec<(String, Amounts)> {
         let kept = self.reservations.get(thread).into_iter().flatten();
         kept.filter_map(|(key, amounts)| Some((key.clone(), amounts.clone()?))).collect()

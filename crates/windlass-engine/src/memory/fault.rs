@@ -1,6 +1,6 @@
-//! What can be made to go wrong.
+//! Faults that tests can inject.
 //!
-//! Faults are asked for one by one; nothing goes wrong by chance.
+//! Each fault is requested explicitly; nothing fails at random.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,49 +9,49 @@ use tokio::sync::watch;
 
 use crate::port::journal::StoreError;
 
-/// How an append goes wrong.
+/// A fault of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendFault {
-    /// It is written, and the caller is told that nobody knows.
+    /// The batch is written, but the caller gets an unknown outcome.
     UnknownAndWritten,
-    /// It is not written, and the caller is told that nobody knows.
+    /// The batch is not written, and the caller gets an unknown outcome.
     UnknownAndNotWritten,
-    /// It is not written, and the caller is told so.
+    /// The batch is not written, and the caller gets an error that permits a retry.
     Failed,
-    /// It is rejected, and so is every retry.
+    /// The batch is rejected, and so is every retry.
     Refused,
-    /// It is not written, because a record was changed by another owner.
+    /// The batch is not written, because another owner changed a record.
     Overtaken,
     /// Another owner has just raised the epoch.
     Fenced,
-    /// It is written, and the caller never hears of it: the process dies here.
+    /// The batch is written, and the process dies before the caller gets the result.
     DiesWritten,
-    /// It is not written, and the caller never hears of it: the process dies here.
+    /// The batch is not written, and the process dies.
     DiesNotWritten,
-    /// Nothing goes wrong: counts an append on the way to the next fault.
+    /// No fault: lets an append pass before the next fault.
     Nothing,
 }
 
-/// What is still to go wrong.
+/// The pending faults of a node.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Coming appends, the next one first.
+    /// Faults of the next appends, in order.
     pub appends: VecDeque<AppendFault>,
-    /// How many coming reads fail.
+    /// Number of next reads that fail.
     pub reads: usize,
-    /// How many reads were made.
+    /// Number of reads so far.
     pub reads_made: usize,
-    /// Whether the node does not reach the store.
+    /// Whether the node cannot reach the store.
     pub is_cut_off: bool,
 }
 
 impl Faults {
-    /// Fails where the node does not reach the store.
+    /// Fails if the node cannot reach the store.
     pub fn reach(&self) -> Result<(), StoreError> {
         if self.is_cut_off { Err(injected()) } else { Ok(()) }
     }
 
-    /// Fails where a read is to fail.
+    /// Fails if a read fault is pending.
     pub fn read(&mut self) -> Result<(), StoreError> {
         self.reads_made += 1;
         self.reach()?;
@@ -63,12 +63,12 @@ impl Faults {
     }
 }
 
-/// The error of a fault that was asked for.
+/// The error of an injected fault.
 pub(super) fn injected() -> StoreError {
     StoreError::Unavailable { why: "a fault was injected here; try again".to_owned() }
 }
 
-/// The error of an append that is refused for ever.
+/// The error of an append that is rejected permanently.
 pub(super) fn refused() -> StoreError {
     StoreError::Refused { why: "a refusal was injected here".to_owned() }
 }
@@ -90,7 +90,7 @@ impl Gate {
         self.is_closed.send_replace(false);
     }
 
-    /// How many calls wait, and how many have passed.
+    /// Returns how many calls wait, and how many have passed.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.load(Ordering::SeqCst), self.passed.load(Ordering::SeqCst))
     }
@@ -100,7 +100,6 @@ impl Gate {
         self.passed.fetch_add(calls, Ordering::SeqCst);
     }
 
-    /// Waits while the gate is closed.
     pub async fn pass(&self) {
         let mut is_closed = self.is_closed.subscribe();
         self.waiting.fetch_add(1, Ordering::SeqCst);

@@ -1,6 +1,6 @@
-//! Lists of what the store in memory holds.
+//! Lists of threads and runs in memory.
 //!
-//! They are put together anew each time.
+//! They are computed for each query.
 
 use std::cmp::Reverse;
 
@@ -94,7 +94,6 @@ impl State {
         rows
     }
 
-    /// Every run.
     pub(super) fn run_rows(&self) -> impl Iterator<Item = RunRow> {
         self.threads.iter().flat_map(|(id, thread)| {
             thread.runs.iter().map(|view| RunRow {

@@ -1,6 +1,6 @@
-//! A store in memory, with the same behaviour as the others and faults on demand.
+//! A store in memory. It behaves like the other stores and can inject faults.
 //!
-//! For tests and for runs that need no store. Nothing outlives the process.
+//! For tests, and for runs that need no durable store: its content ends with the process.
 
 mod budget;
 mod fault;
@@ -40,13 +40,13 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store, seen by its first node. A claim ends with its node.
+    /// Creates an empty store, viewed by its first node. A claim ends with its node.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_lease(clock, None)
     }
 
-    /// The same, as a store of many machines would be: it does not notice the end of a node, and a claim holds for so many
-    /// milliseconds unless it is renewed.
+    /// Creates an empty store that behaves like one of several machines: it does not detect the end of a node. A
+    /// claim holds for `lease_ms` unless it is renewed.
     pub fn leased(clock: Arc<dyn Clock>, lease_ms: u64) -> Self {
         Self::with_lease(clock, Some(lease_ms))
     }
@@ -65,7 +65,7 @@ impl MemoryStore {
         }
     }
 
-    /// The same store, seen by another node that is alive from now on. It has faults of its own.
+    /// Returns the view of another live node on the same store, with its own faults.
     pub fn another_node(&self) -> Self {
         let node: Arc<str> = self.state().add_node().into();
         Self {
@@ -79,24 +79,24 @@ impl MemoryStore {
         }
     }
 
-    /// The same store after this node's process died and was started again: what it held is free.
+    /// Returns the same store after this node's process was restarted: its claims are released.
     pub fn restarted(&self) -> Self {
         self.kill();
         self.another_node()
     }
 
-    /// Ends this node, as the death of its process would: others may take what it held.
+    /// Ends this node like the death of its process: other nodes may claim its threads.
     pub fn kill(&self) {
         self.state().remove_node(&self.node);
     }
 
-    /// Makes a coming append of this node go wrong; several are met in this order.
+    /// Injects a fault into a future append of this node. Several faults apply in this order.
     pub fn fail_append(&self, fault: AppendFault) {
         lock(&self.faults).appends.push_back(fault);
     }
 
-    /// Cuts this node off from the store, as a broken network would, or ends that. Meanwhile its
-    /// reads, claims, renewals and appends fail as unavailable.
+    /// Disconnects this node from the store like a broken network, or reconnects it. While disconnected, its reads,
+    /// claims, renewals and appends fail as unavailable.
     pub fn cut_off(&self, is_cut_off: bool) {
         lock(&self.faults).is_cut_off = is_cut_off;
     }
@@ -106,57 +106,57 @@ impl MemoryStore {
         self.died.notified().await;
     }
 
-    /// How many reads this node has made.
+    /// Returns the number of reads by this node.
     pub fn count_reads(&self) -> usize {
         lock(&self.faults).reads_made
     }
 
-    /// Makes claims of this node wait until [`MemoryStore::release_claims`].
+    /// Delays claims of this node until [`MemoryStore::release_claims`].
     pub fn hold_claims(&self) {
         self.claims.close();
     }
 
-    /// Releases held claims, and stops holding new ones.
+    /// Resumes delayed claims, and stops delaying new ones.
     pub fn release_claims(&self) {
         self.claims.open();
     }
 
-    /// How many claims of this node wait now, and how many it has made.
+    /// Returns how many claims of this node wait now, and how many it has made.
     pub fn claims(&self) -> (usize, usize) {
         self.claims.counts()
     }
 
-    /// Makes folds of journals by this node wait, at their first read, until [`MemoryStore::release_folds`].
+    /// Delays folds of journals by this node at their first read, until [`MemoryStore::release_folds`].
     pub fn hold_folds(&self) {
         self.folds.close();
     }
 
-    /// Releases held folds, and stops holding new ones.
+    /// Resumes delayed folds, and stops delaying new ones.
     pub fn release_folds(&self) {
         self.folds.open();
     }
 
-    /// How many folds by this node wait now, and how many have begun.
+    /// Returns how many folds by this node wait now, and how many have started.
     pub fn folds(&self) -> (usize, usize) {
         self.folds.counts()
     }
 
-    /// Makes this many coming reads of this node fail as unavailable.
+    /// Makes the next `count` reads of this node fail as unavailable.
     pub fn fail_reads(&self, count: usize) {
         lock(&self.faults).reads += count;
     }
 
-    /// Puts a text in the place of a recorded event, as damage or a newer build would.
+    /// Replaces the text of a recorded event, as damage or a newer build would.
     pub fn overwrite_event(&self, thread: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
         self.state().overwrite_event(thread, seq, body)
     }
 
-    /// Puts a text in the place of a record's value, as damage would.
+    /// Replaces the text of a record's value, as damage would.
     pub fn overwrite_record(&self, kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
         self.state().records.overwrite(kind, key, value)
     }
 
-    /// Puts other bytes in the place of a blob's, as damage would.
+    /// Replaces the bytes of a blob, as damage would.
     pub fn overwrite_blob(&self, digest: Digest, bytes: Bytes) {
         self.state().blobs.insert(digest, bytes);
     }
@@ -171,7 +171,7 @@ impl MemoryStore {
     }
 }
 
-/// No call leaves these halfway, so that a panic elsewhere spoils nothing.
+/// No operation leaves these values inconsistent, so a poisoned lock is safe to use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -411,7 +411,7 @@ impl Blobs for MemoryStore {
         }
     }
 
-    /// Keeps every blob: the store lives as long as its process, and its users are tests.
+    /// Keeps every blob: the store ends with its process, and its users are tests.
     async fn collect(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Records in memory.
 //!
-//! Changes are planned as a whole before the first is made.
+//! All changes of a call are validated before the first is made.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,11 +11,10 @@ use windlass_machine::Timestamp;
 use crate::port::journal::StoreError;
 use crate::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 
-/// Every record, by kind and key.
 #[derive(Default)]
 pub(super) struct RecordRows {
     rows: BTreeMap<(String, String), Row>,
-    /// How many changes were ever made.
+    /// Number of all changes so far.
     count: u64,
     /// The newest change of each kind.
     changed: BTreeMap<String, u64>,
@@ -27,21 +26,21 @@ struct Row {
     owner: String,
     version: u64,
     updated_at: Timestamp,
-    // As text, so that what cannot be read back fails here as it would elsewhere.
+    // As text, so that an unreadable value fails as in other stores.
     value: Arc<str>,
 }
 
-/// Changes that may be made, with each record's new version.
+/// Validated changes.
 pub(super) struct Plan {
     changes: Vec<PreparedChange>,
-    /// The new versions.
+    /// The new version of each record.
     pub versions: Vec<Option<u64>>,
     count: u64,
     changed: BTreeMap<String, u64>,
 }
 
 impl RecordRows {
-    /// Looks whether changes may be made one after the other.
+    /// Checks whether the changes can be applied in order.
     pub fn plan(&self, changes: Vec<PreparedChange>) -> Result<Plan, RecordError> {
         let mut count = self.count;
         let (mut planned, mut changed) = (BTreeMap::new(), BTreeMap::new());
@@ -72,7 +71,7 @@ impl RecordRows {
         Ok(Plan { changes, versions, count, changed })
     }
 
-    /// Makes the changes of a plan.
+    /// Applies the changes of a plan.
     pub fn write(&mut self, plan: Plan, now: Timestamp) {
         for (change, version) in plan.changes.into_iter().zip(plan.versions) {
             let place = (change.kind, change.key);
@@ -132,7 +131,7 @@ impl RecordRows {
             .collect()
     }
 
-    /// Puts a text in the place of a record's value.
+    /// Replaces the text of a record's value.
     pub fn overwrite(&mut self, kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
         let row = self.rows.get_mut(&(kind.to_owned(), key.to_owned()));
         let row = row.ok_or_else(|| StoreError::NotFound { what: format!("{kind} `{key}`") })?;

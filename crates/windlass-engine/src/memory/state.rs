@@ -1,6 +1,6 @@
-//! What the store in memory holds, and its rules, without locks or faults.
+//! The content of the store in memory and its rules, without locks or faults.
 //!
-//! The store around it adds both.
+//! `MemoryStore` adds both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,34 +17,31 @@ use crate::port::journal::{
 };
 use crate::port::records::RecordChange;
 
-/// How long a consumed input's outcome is kept. (design: "Inbox")
+/// How long the outcome of a consumed input is kept.
 const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Everything.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) threads: BTreeMap<ThreadId, Thread>,
-    /// Every blob, by what its bytes should be.
+    /// Blobs by expected digest; tests may damage the bytes.
     pub blobs: HashMap<Digest, Bytes>,
-    /// What may be used, and what is.
     pub budgets: Budgets,
-    /// Every record.
     pub records: RecordRows,
     nodes: Nodes,
     places: u64,
 }
 
-/// The nodes of a store, and for how long they hold what they have claimed.
+/// The nodes of a store, and the duration of their claims.
 #[derive(Default)]
 struct Nodes {
     alive: BTreeSet<String>,
     made: usize,
-    /// Without it a claim ends with its node.
+    /// Without a lease, a claim ends with its node.
     lease_ms: Option<u64>,
 }
 
 impl Nodes {
-    /// The node that holds a thread, where one does.
+    /// Returns the node that holds a thread, if any.
     fn holder<'t>(&self, thread: &'t Thread, now: Timestamp) -> Option<&'t String> {
         let holds = |node: &&String| match self.lease_ms {
             Some(_) => now < thread.held_until,
@@ -53,7 +50,7 @@ impl Nodes {
         thread.node.as_ref().filter(holds)
     }
 
-    /// Gives a thread to a node in another epoch.
+    /// Assigns a thread to a node in a new epoch.
     fn give(&self, thread: &mut Thread, node: &str, now: Timestamp) {
         thread.head.epoch.0 += 1;
         thread.node = Some(node.to_owned());
@@ -61,18 +58,17 @@ impl Nodes {
     }
 }
 
-/// A thread.
 #[derive(Default)]
 pub(super) struct Thread {
-    // A deleted thread stays, so that its epoch goes on and its last owner stays fenced.
+    // A deleted thread is kept, so that its epoch continues and its last owner stays fenced.
     deleted: bool,
     pub(super) head: Head,
     node: Option<String>,
-    /// When the node's claim ends, in a store whose claims have a lease.
+    /// When the node's claim ends, in a store with leases.
     held_until: Timestamp,
     pub(super) created_at: Timestamp,
     pub(super) view: ThreadView,
-    // As text, so that what cannot be read back fails here as it would elsewhere.
+    // As text, so that an unreadable event fails as in other stores.
     events: Vec<Arc<str>>,
     pub(super) runs: Vec<RunView>,
     inbox: BTreeMap<InputId, InboxRow>,
@@ -102,7 +98,6 @@ impl Thread {
         self.inbox.values().any(|row| row.outcome.is_none())
     }
 
-    /// Whether the thread needs a driver.
     fn is_due(&self, now: Timestamp) -> bool {
         let is_ahead = || self.view.updated_at.since(now) >= CLOCK_SET_BACK_MS;
         self.view.status == ThreadStatus::Running
@@ -112,13 +107,13 @@ impl Thread {
 }
 
 impl State {
-    /// An empty state with a live node.
+    /// Creates an empty state with a live node.
     pub fn with_node(node: &str, lease_ms: Option<u64>) -> Self {
         let nodes = Nodes { alive: BTreeSet::from([node.to_owned()]), made: 1, lease_ms };
         Self { nodes, ..Self::default() }
     }
 
-    /// Adds a live node; returns its id.
+    /// Adds a live node and returns its id.
     pub fn add_node(&mut self) -> String {
         self.nodes.made += 1;
         let node = format!("node-{}", self.nodes.made);
@@ -126,22 +121,21 @@ impl State {
         node
     }
 
-    /// Whether a node is alive. A store whose claims have a lease cannot judge that.
+    /// Whether a node is alive. A store with leases cannot tell and returns `true`.
     pub fn is_alive(&self, node: &str) -> bool {
         self.nodes.lease_ms.is_some() || self.nodes.alive.contains(node)
     }
 
-    /// For how long a claim holds unless it is renewed.
+    /// Milliseconds that a claim holds unless it is renewed.
     pub fn lease_ms(&self) -> Option<u64> {
         self.nodes.lease_ms
     }
 
-    /// Counts a node as dead.
+    /// Marks a node as dead.
     pub fn remove_node(&mut self, node: &str) {
         self.nodes.alive.remove(node);
     }
 
-    /// How many threads there are.
     pub fn len(&self) -> usize {
         self.threads.values().filter(|thread| !thread.deleted).count()
     }
@@ -197,7 +191,7 @@ impl State {
         }
     }
 
-    /// Raises the epoch as another owner's claim would; returns it.
+    /// Raises the epoch like another owner's claim. Returns the new epoch.
     pub fn fence(&mut self, id: &ThreadId, now: Timestamp) -> Epoch {
         let thread = self.known_or_created(id, now);
         thread.head.epoch.0 += 1;
@@ -218,7 +212,7 @@ impl State {
             }
             let thread = batch.thread.clone();
             self.claim(&thread, node, now);
-            // A thread that its first append does not make, is not there.
+            // If the first append fails, the thread does not exist.
             return self.append_known(batch, node, now).inspect_err(|_| drop(self.threads.remove(&thread)));
         }
         self.append_known(batch, node, now)
@@ -246,7 +240,7 @@ impl State {
         let booking = self.budgets.plan(&batch.thread, &batch.settle, &batch.reserve)?;
         let changes = RecordChange::prepare_all(std::mem::take(&mut batch.records));
         let plan = self.records.plan(changes.map_err(AppendError::Failed)?)?;
-        // From here on nothing fails: all or nothing.
+        // From here on nothing fails, so the append is atomic.
         self.budgets.write(&batch.thread, booking, now);
         self.records.write(plan, now);
         for (blob, bytes) in batch.blobs {
@@ -274,14 +268,14 @@ impl State {
         Ok(thread.head.seq)
     }
 
-    /// Events after a position, as text.
+    /// Returns events after a position, as text.
     pub fn bodies(&self, id: &ThreadId, after: Seq, limit: usize) -> Vec<(Seq, Arc<str>)> {
         let Some(thread) = self.known(id) else { return Vec::new() };
         let numbered = (1..).map(Seq).zip(thread.events.iter().cloned());
         numbered.skip(usize::try_from(after.0).unwrap_or(usize::MAX)).take(limit).collect()
     }
 
-    /// Whether an event of a thread, or an input left for it, names a blob.
+    /// Whether an event or a pending input of a thread references a blob.
     pub fn names_blob(&self, id: &ThreadId, digest: &Digest) -> bool {
         let Some(thread) = self.known(id) else { return false };
         let recorded = thread.events.iter().filter_map(|body| Event::decode(body).ok());
@@ -291,7 +285,7 @@ impl State {
         names.any(|named| named == *digest)
     }
 
-    /// Puts a text in the place of an event.
+    /// Replaces the text of an event.
     pub fn overwrite_event(&mut self, id: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
         let missing = || StoreError::NotFound { what: format!("event {seq} of thread `{id}`") };
         let thread = self.threads.get_mut(id).ok_or_else(missing)?;
@@ -384,7 +378,7 @@ impl State {
         Ok(())
     }
 
-    /// A thread that is there.
+    /// Returns a thread unless it was deleted.
     pub(super) fn known(&self, id: &ThreadId) -> Option<&Thread> {
         self.threads.get(id).filter(|thread| !thread.deleted)
     }
@@ -401,7 +395,7 @@ impl State {
     }
 }
 
-/// Refuses bytes that are not the blob's.
+/// Rejects bytes whose digest is not the blob's.
 pub(super) fn verify(blob: &BlobRef, bytes: &Bytes) -> Result<(), StoreError> {
     if Digest::of(bytes) == blob.digest {
         return Ok(());

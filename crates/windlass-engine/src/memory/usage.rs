@@ -1,6 +1,6 @@
-//! What the runs of the store in memory used.
+//! Usage sums of the store in memory.
 //!
-//! Summed up anew each time.
+//! They are computed for each query.
 
 use std::collections::{BTreeMap, BTreeSet};
 

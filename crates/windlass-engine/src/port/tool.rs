@@ -220,7 +220,7 @@ pub struct ToolResumed {
 /// 10,000 times, for at most a year each; a longer delay is cut to a year.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {
-    /// How long from now, in milliseconds.
+    /// Delay in milliseconds.
     pub after_ms: u64,
     /// Data that the tool gets back when it resumes; recorded in the journal.
     pub state: Option<String>,

@@ -1,8 +1,8 @@
-//! A fork with a folder of its own: a copy of the other thread's, in which recorded changes after the fork's event are
+//! Forks with their own folder: a copy of the origin's folder in which recorded changes after the fork's event are
 //! undone.
 //!
-//! The other thread's folder is only read. The copy is complete before the journal of the new thread is appended, and
-//! that append is what makes the thread: a process that dies before it leaves a folder that belongs to no thread.
+//! The origin's folder is only read. The copy is complete before the new thread's journal is appended, and that
+//! append creates the thread. A process that dies before it leaves a folder without a thread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -22,22 +22,21 @@ use crate::error::EngineError;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{CopyError, CopyLimits, FolderContent, FolderError, Now, WorkingFolder};
 
-/// How far a file's time may lie before that of its change: file systems take it from a clock that ticks every 10 ms at
-/// the slowest.
+/// Maximum lag of a file's timestamp behind its change: file systems use a clock with ticks of at most 10 ms.
 const FILE_TIME_LAG: Duration = Duration::from_millis(10);
 
-/// How much older than a file that counts as modified after the event a restored file is made.
+/// How much before the threshold of "modified after the event" restored files are dated.
 const OLDER: Duration = Duration::from_millis(1);
 
-/// What the history says of files.
+/// What the history says about files.
 struct Plan {
     /// Files that were changed after the event.
     undo: BTreeMap<String, Changed>,
-    /// Files that were changed up to it, and not after it or before.
+    /// Files that were changed only up to the event.
     left: BTreeMap<String, LeftFile>,
-    /// Files that were modified from this time on were modified after the event.
+    /// A file with this or a later timestamp was modified after the event.
     since: SystemTime,
-    /// What restored files are dated.
+    /// Timestamp for restored files.
     restored_at: SystemTime,
     unseen: Restored,
 }
@@ -62,7 +61,7 @@ impl Engine {
         by: Principal,
         folder: Option<String>,
     ) -> Result<ForkedThread, EngineError> {
-        // No call begins in the other thread while its folder is read.
+        // No call starts in the origin while its folder is read.
         let _aside = self.set_aside(origin, is_at_rest).await?;
         let row = self.thread(origin).row().await?;
         let fork = self.fork_of(&row, at, by, folder);
@@ -73,7 +72,7 @@ impl Engine {
             return Ok(ForkedThread { thread: fork.thread, files });
         };
         let plan = self.plan(origin, at, &prepared).await?;
-        // A folder over the limits is refused before another one is made.
+        // Checks the limits before a folder is created.
         content(&source, plan.since).await.map_err(|error| refused(origin, error))?;
         let found = self.services.folders.of_thread(&fork.thread, fork.folder.clone()).await;
         let Some(target) = found.map_err(EngineError::Config)? else {
@@ -95,7 +94,7 @@ impl Engine {
             }
         };
         if let Err(error) = self.services.registry.commit_fork(prepared).await {
-            // The outcome of an append may be unknown: a thread that may exist keeps its folder.
+            // The outcome of the append may be unknown: a thread that may exist keeps its folder.
             if matches!(self.services.store.journal.head(&fork.thread).await, Ok(None)) {
                 remove(target).await;
             }
@@ -109,7 +108,7 @@ impl Engine {
         Fork { thread: self.fresh_thread(), until, by, folder, title: row.view.title.clone() }
     }
 
-    /// The folder that a fork of the thread gets a copy of; `None` if all threads share one, or it has none.
+    /// Returns the folder to copy; `None` if all threads share one, or the thread has none.
     async fn copied_folder(&self, row: &ThreadRow) -> Result<Option<Arc<WorkingFolder>>, EngineError> {
         let folders = &self.services.folders;
         if !folders.are_separate() {
@@ -122,7 +121,7 @@ impl Engine {
         if self.services.folders.shared().is_some() { ForkFolder::Shared } else { ForkFolder::Empty }
     }
 
-    /// Reads from the journal what becomes of files.
+    /// Reads from the journal which files to restore.
     async fn plan(&self, thread: &ThreadId, at: Seq, prepared: &PreparedFork) -> Result<Plan, EngineError> {
         let done = self.since(thread, at).await?;
         let unseen = self.unseen(&done);
@@ -138,7 +137,7 @@ impl Engine {
         })
     }
 
-    /// Copies the folder and undoes what was done after the event.
+    /// Copies the folder and undoes changes after the event.
     async fn fill(
         &self,
         origin: &ThreadId,
@@ -149,7 +148,7 @@ impl Engine {
         let (from, to, since) = (source.clone(), target.clone(), plan.since);
         let origin = origin.clone();
         let copy = move || {
-            // Only a folder that was empty may be removed again.
+            // Only a folder that was empty may be removed on failure.
             from.require_target(&to).map_err(|error| Unfilled::Untouched(refused(&origin, error)))?;
             let copied = from.copy_into(&to, &CopyLimits::default(), Some(since));
             copied.map_err(|error| Unfilled::Begun(refused(&origin, error)))
@@ -161,7 +160,7 @@ impl Engine {
         self.settle(target, plan, copied, RestoreMode::Overwrite).await.map_err(Unfilled::Begun)
     }
 
-    /// Undoes recorded changes in the folder, and compares the rest with the history.
+    /// Undoes recorded changes in the folder, and compares the other files with the history.
     async fn settle(
         &self,
         folder: &Arc<WorkingFolder>,
@@ -176,7 +175,7 @@ impl Engine {
             let target = changed.target.clone();
             let is_explained = match left.remove(&path) {
                 Some(left) => left.explains(target.digest()),
-                // Without an earlier record, only a command can have put it there after the event.
+                // Without an earlier record, only a command can have created the file after the event.
                 None => {
                     let command = plan.unseen.unseen.first();
                     target == FileImage::Missing || command.is_none_or(|call| call.seq > changed.first)
@@ -212,13 +211,13 @@ impl Engine {
 }
 
 impl FilesHandle<'_> {
-    /// Forks a thread like [`ThreadHandle::fork`](crate::ThreadHandle::fork), and gives the new thread a folder with the files
-    /// as they were at the event: a copy of the other thread's folder in which recorded changes after `at` are undone.
-    /// `folder` is what is recorded of the new thread's folder; [`Builder::folders`](crate::Builder::folders) must find an empty one for it, or the
-    /// same as before, which is then shared and left as it is.
+    /// Forks a thread like [`ThreadHandle::fork`](crate::ThreadHandle::fork), and gives the new thread a folder with
+    /// the files as they were at the event. The folder is a copy of the origin's in which recorded changes after `at`
+    /// are undone. `folder` is recorded as the new thread's folder. [`Builder::folders`](crate::Builder::folders)
+    /// must return an empty folder for it, or the origin's, which is then shared and not changed.
     ///
-    /// The other thread's folder is never changed. Refused while a call of the other thread is in flight, and if the
-    /// folder is larger than [`CopyLimits::default`]; nothing is created then.
+    /// The origin's folder is never changed. Fails without creating anything while a call of the origin is in flight,
+    /// and if the folder exceeds [`CopyLimits::default`].
     pub async fn fork(
         self,
         at: Seq,
@@ -227,7 +226,7 @@ impl FilesHandle<'_> {
     ) -> Result<ForkedThread, EngineError> {
         let Self { engine, id: thread } = self;
         let (engine, origin) = (engine.clone(), thread.clone());
-        // In a task of its own: a caller that stops waiting leaves no half of a copy behind.
+        // In its own task, so that a dropped caller leaves no partial copy behind.
         let fork = tokio::spawn(async move { engine.fork_whole(&origin, at, by, folder).await });
         fork.await.unwrap_or_else(|error| {
             Err(EngineError::Stopped {
@@ -237,7 +236,8 @@ impl FilesHandle<'_> {
         })
     }
 
-    /// Reports what the folder of a fork would hold, and makes nothing. Refused like the fork itself.
+    /// Reports what the folder of a fork would contain, without creating anything. Fails under the same conditions as
+    /// the fork.
     pub async fn preview_fork(self, at: Seq) -> Result<ForkFiles, EngineError> {
         let Self { engine, id: thread } = self;
         let row = engine.resting(thread, is_at_rest).await?;
@@ -259,12 +259,12 @@ impl FilesHandle<'_> {
 enum Unfilled {
     /// Nothing was written into it.
     Untouched(EngineError),
-    /// A part of the copy is in it.
+    /// It contains a part of the copy.
     Begun(EngineError),
 }
 
-/// Whether nothing of a thread is in flight, so that its folder can be read: a run that waits for a person or for a time
-/// changes no file before it continues.
+/// Whether no call of a thread is in flight, so that its folder can be read. A run that waits for a person or a time
+/// changes no file before it resumes.
 fn is_at_rest(status: ThreadStatus) -> bool {
     match status {
         ThreadStatus::Idle | ThreadStatus::Waiting | ThreadStatus::Sleeping => true,
@@ -272,7 +272,7 @@ fn is_at_rest(status: ThreadStatus) -> bool {
     }
 }
 
-/// What recorded changes have left in files, by the events of a history.
+/// Returns the contents that recorded changes have left in files, from the events of a history.
 fn left_by(events: &[Event]) -> BTreeMap<String, LeftFile> {
     let mut last: HashMap<&str, (&FileChange, (&RunId, CallKey))> = HashMap::new();
     let mut succeeded: HashSet<(&RunId, CallKey)> = HashSet::new();
@@ -290,7 +290,7 @@ fn left_by(events: &[Event]) -> BTreeMap<String, LeftFile> {
     }
     let left = last.into_iter().map(|(path, (change, call))| {
         let mut contents = HashSet::from([change.after.digest()]);
-        // A change is recorded before it is made, so that one of a call without success may not have been made.
+        // A change is recorded before it is made. Without success of its call, it may not have been made.
         if !succeeded.contains(&call) {
             contents.extend(known_of(&change.before));
         }
@@ -300,7 +300,7 @@ fn left_by(events: &[Event]) -> BTreeMap<String, LeftFile> {
     left.collect()
 }
 
-/// Counts what is in a folder.
+/// Counts the entries of a folder.
 async fn content(folder: &Arc<WorkingFolder>, since: SystemTime) -> Result<FolderContent, CopyError> {
     let folder = folder.clone();
     let count = move || folder.content(&CopyLimits::default(), Some(since));
@@ -310,7 +310,7 @@ async fn content(folder: &Arc<WorkingFolder>, since: SystemTime) -> Result<Folde
     })
 }
 
-/// Files that hold anything but what recorded changes left in them. Blocks.
+/// Returns files whose content differs from what recorded changes left in them. Blocks.
 fn differing(folder: &WorkingFolder, left: BTreeMap<String, LeftFile>) -> Vec<UnrestoredFile> {
     let look = |path: &str, left: &LeftFile| -> Result<(), String> {
         let found = folder.resolve(path).map_err(|error| error.to_string())?;
@@ -334,8 +334,7 @@ fn differing(folder: &WorkingFolder, left: BTreeMap<String, LeftFile>) -> Vec<Un
     differs.collect()
 }
 
-/// Gives restored files a time before the event: a later fork would take them for files that were changed after it.
-/// Blocks.
+/// Dates restored files before the event; a later fork would otherwise consider them changed after it. Blocks.
 fn date(folder: &WorkingFolder, paths: &[String], at: SystemTime) {
     for path in paths {
         let opened = folder.resolve(path).and_then(|path| folder.open_file(&path));
@@ -346,7 +345,7 @@ fn date(folder: &WorkingFolder, paths: &[String], at: SystemTime) {
     }
 }
 
-/// Removes the folder of a thread that was not made.
+/// Removes the folder of a thread that was not created.
 async fn remove(folder: Arc<WorkingFolder>) {
     let removed = tokio::task::spawn_blocking(move || folder.remove_whole()).await;
     if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
@@ -354,7 +353,7 @@ async fn remove(folder: Arc<WorkingFolder>) {
     }
 }
 
-/// The error for a folder that cannot be copied.
+/// Returns the error for a folder that cannot be copied.
 fn refused(thread: &ThreadId, error: CopyError) -> EngineError {
     let why = format!("the folder of thread `{thread}` cannot be copied: {error}");
     match error {

@@ -1,6 +1,6 @@
-//! The report on the folder of a fork: which files are as the history says, and which may not be.
+//! The report on the folder of a fork: which files match the history, and which may not.
 //!
-//! It reads and writes no file.
+//! This module reads and writes no files.
 
 use std::collections::HashSet;
 
@@ -9,75 +9,75 @@ use windlass_machine::{FileImage, ThreadId};
 
 use super::{FileFate, Restored, RestoredFile, UnseenCall, size_of};
 
-/// Files named in a report that may not be as the history says; more than a person reads.
+/// Maximum number of files reported individually.
 const MAX_NAMED: usize = 1_000;
 
-/// A thread that was forked from another.
+/// The result of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ForkedThread {
-    /// The new thread.
+    /// Id of the new thread.
     pub thread: ThreadId,
-    /// What its folder holds.
+    /// Report on its folder.
     pub files: ForkFiles,
 }
 
-/// What the folder of a fork holds.
+/// Report on the folder of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ForkFiles {
-    /// Which folder it is.
+    /// How the folder relates to the origin's.
     pub folder: ForkFolder,
-    /// Files whose recorded changes after the event are undone.
+    /// Files whose recorded changes after the event were undone.
     pub restored: Vec<RestoredFile>,
-    /// Files that may differ from what the history says, the first 1,000.
+    /// Files that may differ from the history; at most 1,000.
     pub not_restored: Vec<UnrestoredFile>,
-    /// How many such files there are.
+    /// Total number of such files.
     pub not_restored_total: usize,
-    /// Calls after the event that may have changed files without a record, such as commands, the first 200.
+    /// Calls after the event that may have changed files without a record, such as commands; at most 200.
     pub unseen: Vec<UnseenCall>,
-    /// How many such calls there are.
+    /// Total number of such calls.
     pub unseen_total: usize,
 }
 
-/// Which folder a fork works in.
+/// The folder that a fork works in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkFolder {
-    /// A copy of the other thread's.
+    /// A copy of the origin's folder.
     Copied,
-    /// The same as the other thread; nothing in it is changed.
+    /// The origin's folder, unchanged.
     Shared,
-    /// None that holds files of the other thread.
+    /// A folder without files of the origin, or none.
     Empty,
 }
 
-/// A file that may differ from what the history of a fork says.
+/// A file that may differ from the history of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnrestoredFile {
-    /// Relative to the folder.
+    /// Path relative to the folder.
     pub path: String,
-    /// The reason.
+    /// Why it may differ.
     pub reason: UnrestoredReason,
-    /// The reason in words.
+    /// The reason in plain language.
     pub why: String,
 }
 
-/// Why a file may differ from what the history says.
+/// Why a file may differ from the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnrestoredReason {
-    /// A command, an upload or another program changed it, and no event says what it was before.
+    /// A command, an upload or another program changed it, and no event has its previous content.
     ChangedUnrecorded,
     /// Its content at the event was too large to be recorded.
     NotRecorded,
-    /// Its old content could not be written.
+    /// Writing its old content failed.
     Failed,
-    /// It is not in the new folder: it could not be read, or is no file.
+    /// It was not copied: it could not be read, or is not a file.
     NotCopied,
 }
 
 impl ForkFiles {
-    /// No file was copied.
+    /// Creates a report without copied files.
     pub fn without_copy(folder: ForkFolder) -> Self {
         Self {
             folder,
@@ -90,7 +90,7 @@ impl ForkFiles {
     }
 }
 
-/// Files by what became of them.
+/// Files, by the result of their restoration.
 #[derive(Default)]
 pub(super) struct Report {
     pub restored: Vec<RestoredFile>,
@@ -98,11 +98,11 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Takes a file with recorded changes after the event.
+    /// Adds a file with recorded changes after the event.
     pub fn take(&mut self, file: RestoredFile, target: &FileImage, is_explained: bool) {
         let RestoredFile { path, fate, why } = file;
         match fate {
-            // The copy restores it in any case: the other folder keeps the newer content.
+            // The copy is restored in every case, because the origin's folder keeps the newer content.
             FileFate::Restored | FileFate::Removed | FileFate::ChangedSince => {
                 let is_missing = matches!(target, FileImage::Missing);
                 let fate = if is_missing { FileFate::Removed } else { FileFate::Restored };
@@ -127,7 +127,7 @@ impl Report {
         }
     }
 
-    /// Files with their old content, as the records say: no command may have been there first.
+    /// Returns files with their recorded old content that no command can have changed before.
     pub fn restored_by_record(&self) -> Vec<String> {
         let named: HashSet<_> = self.not_restored.iter().map(|file| &file.path).collect();
         let written = self.restored.iter().filter(|file| file.fate == FileFate::Restored);

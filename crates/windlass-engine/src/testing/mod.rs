@@ -1,6 +1,6 @@
-//! For tests of programs that embed the engine, and of ports that other crates implement.
+//! Test support for programs that embed the engine, and for implementations of its ports.
 //!
-//! A scripted model, and the suites that every store and bus must pass.
+//! It has a scripted model, and suites that every store and bus must pass.
 
 pub mod scripted;
 pub mod suite;
@@ -23,7 +23,7 @@ impl SchemaCompiler for NoSchemas {
     }
 }
 
-/// The columns of a thread's row, computed from the fold of its journal.
+/// Computes the columns of a thread's row from the fold of its journal.
 pub fn thread_view(machine: &Machine) -> ThreadView {
     crate::drive::journal::row::thread_view(machine)
 }

@@ -1,7 +1,7 @@
-//! A model that follows a script: a function of the request, so that it needs no memory of its own and a
-//! restarted process goes on with it.
+//! A model that follows a script. Its reply is a function of the request, so it needs no state, and a restarted
+//! process continues the script.
 //!
-//! It speaks through the model port, not over a wire; the provider server covers wires.
+//! It implements the model port, not a wire protocol; the provider server covers those.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,30 +14,30 @@ use windlass_machine::{
 
 use crate::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, ModelInfo, Models, Price, Reply};
 
-/// What the script says to one request.
+/// A scripted reply to one request.
 #[derive(Clone, Debug)]
 pub enum Line {
-    /// Text.
+    /// A text.
     Say(String),
-    /// Text, then tool calls: name and JSON arguments.
+    /// A text and tool calls, each with name and JSON arguments.
     Call(String, Vec<(String, String)>),
-    /// Text so far, then a failure.
+    /// A partial text, then a failure.
     Fail(String, ModelError),
-    /// A whole reply.
+    /// A complete reply.
     Reply(Reply),
-    /// Text so far, then silence for ever.
+    /// A partial text, then nothing more.
     Hang(String),
-    /// An end without a reply: a defect of an adapter.
+    /// The stream ends without a reply, which is a defect of an adapter.
     Vanish,
 }
 
 impl Line {
-    /// One tool call without text.
+    /// Creates a reply with one tool call and without text.
     pub fn tool(name: &str, arguments: &str) -> Self {
         Self::Call(String::new(), vec![(name.into(), arguments.into())])
     }
 
-    /// A failure before any text.
+    /// Creates a failure before any text.
     pub fn fail(class: FailureClass) -> Self {
         Self::Fail(String::new(), ModelError::new(class, format!("{class:?}")))
     }
@@ -45,7 +45,7 @@ impl Line {
 
 type Script = dyn Fn(&ModelCall) -> Line + Send + Sync;
 
-/// Every model name follows the same script.
+/// Models that follow one script, whatever their name.
 #[derive(Clone)]
 pub struct ScriptedModels {
     script: Arc<Script>,
@@ -54,26 +54,26 @@ pub struct ScriptedModels {
 }
 
 impl ScriptedModels {
-    /// Models that follow a script.
+    /// Creates models from a script.
     pub fn new(script: impl Fn(&ModelCall) -> Line + Send + Sync + 'static) -> Self {
         let price = Price { input: 1.0, output: 2.0, cached: None, cache_written: None };
         let info = ModelInfo { name: "scripted".into(), price: Some(price), ..ModelInfo::default() };
         Self { script: Arc::new(script), info: Arc::new(info), calls: Arc::default() }
     }
 
-    /// The same models at another list price; `None`: nobody knows it.
+    /// Changes the list price; `None` makes it unknown.
     pub fn priced(mut self, price: Option<Price>) -> Self {
         self.info = Arc::new(ModelInfo { price, ..(*self.info).clone() });
         self
     }
 
-    /// How many requests were made.
+    /// Returns the number of requests so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
 
-/// How many tool results a request holds: which turn of the script it is.
+/// Returns the number of tool results in a request, which identifies the turn of the script.
 pub fn results(call: &ModelCall) -> usize {
     let messages = call.request.messages.iter().filter(|message| message.role == Role::Tool);
     messages.map(|message| message.blocks.len()).sum()
@@ -122,7 +122,7 @@ impl Model for ScriptedModels {
     }
 }
 
-/// A text as fragments of a word each.
+/// Splits a text into one fragment per word.
 fn deltas(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
     let words = text.split_inclusive(' ');
     words.map(|word| Ok(ModelEvent::Delta(Delta::Text { part: 0, text: word.into() }))).collect()

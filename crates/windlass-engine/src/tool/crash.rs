@@ -1,6 +1,6 @@
-//! What is told of work that crashed: its own words, and none of the secrets that it was given.
+//! Texts of panics, without the secrets that the crashed code had.
 //!
-//! What becomes of a call that crashed is the driver's to say.
+//! The driver decides what happens to a crashed call.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -8,18 +8,19 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use futures_util::FutureExt;
 use windlass_outbound::secret::Mask;
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "it did not say why".to_owned())
 }
 
-/// Does work. Where it crashes, it does so in masked words: whoever contains it tells and records them.
+/// Runs a future. If it panics, the panic continues with a masked message, because its handler reports and records
+/// it.
 pub async fn crashing_masked<T>(work: impl Future<Output = T>, mask: impl FnOnce() -> Mask) -> T {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(done) => done,
-        // The program's own hook has heard of it already.
+        // The program's own panic hook has already seen it.
         Err(panic) => resume_unwind(Box::new(mask().text(&panic_text(&*panic)))),
     }
 }

@@ -1,8 +1,8 @@
-//! The working folder: a directory capability, and the paths that models give resolved inside it.
+//! The working folder: a directory capability, with resolution of paths from models inside it.
 //!
-//! Every symbolic link is resolved here and then opened without following any, so that what was
-//! checked (inside, not protected, not the store) is what is opened, also while somebody swaps
-//! links. It does no work for a tool beyond finding, opening and replacing files. Unix only.
+//! Every symbolic link is resolved here and then opened without following links. The checked file (inside, not
+//! protected, not the store) is therefore the opened one, even if a program swaps links meanwhile. The folder only
+//! finds, opens and replaces files. Unix only.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -38,58 +38,58 @@ use quota::Quota;
 use temporary::Cleared;
 pub use write::Written;
 
-/// The folder that tools work in, held by a capability handle.
+/// The folder that tools work in, held by a directory handle.
 #[derive(Clone, Debug)]
 pub struct WorkingFolder {
     root: Arc<Dir>,
-    /// The absolute path as it was given: models are told it and answer with it.
+    /// The absolute path as given. Models see it and use it in paths.
     path: PathBuf,
     /// The absolute path without symbolic links.
     canonical: PathBuf,
     protected: Arc<ProtectedPaths>,
-    /// Where the engine's store lies inside the folder, relative to it.
+    /// Relative path of the engine's store, if it is inside the folder.
     store: Option<PathBuf>,
-    /// Held from reading a file to writing it: threads that share the folder edit the same files.
+    /// Held from reading a file to writing it, because threads that share the folder edit the same files.
     turn: Arc<Mutex<()>>,
     cleared: Arc<Cleared>,
-    /// Who is told of a change before it is made.
+    /// Records each change before it is made.
     recorder: Option<Recorder>,
-    /// How much may be written.
+    /// Limit on the bytes that may be written.
     quota: Option<Quota>,
     /// The paths that the gate has judged, in the folder of a call.
     judged: JudgedPaths,
 }
 
-/// A path inside a working folder, its symbolic links resolved. What it names need not exist.
+/// A path inside a working folder with its symbolic links resolved. The file need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderPath {
-    /// As it was given, without `.` and `..`.
+    /// The path as given, without `.` and `..`.
     lexical: PathBuf,
-    /// With every link resolved.
+    /// The path with every link resolved.
     resolved: PathBuf,
 }
 
 impl FolderPath {
-    /// The path relative to the folder, with every link resolved; empty for the folder itself.
+    /// Returns the path relative to the folder, with every link resolved; empty for the folder itself.
     pub fn as_path(&self) -> &Path {
         &self.resolved
     }
 
-    /// The file that a symbolic link on the path leads to; `None` without one.
+    /// Returns the target if the path contains a symbolic link, else `None`.
     pub fn leads_to(&self) -> Option<&Path> {
         (self.lexical != self.resolved).then_some(&*self.resolved)
     }
 }
 
 impl fmt::Display for FolderPath {
-    /// Shows the path as it was given, relative to the folder.
+    /// Shows the path as given, relative to the folder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.lexical.as_os_str().is_empty() { f.write_str(".") } else { self.lexical.display().fmt(f) }
     }
 }
 
 impl WorkingFolder {
-    /// Opens a folder, with the default protected paths and no store inside.
+    /// Opens a folder with the default protected paths and without a store.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let given = path.as_ref();
         let failed = |source| FolderError::Open { path: given.to_owned(), source };
@@ -116,7 +116,7 @@ impl WorkingFolder {
         self
     }
 
-    /// Names a file that tools never write, wherever links lead to it; one outside the folder changes nothing.
+    /// Adds a file that tools never write, also through links. A file outside the folder has no effect.
     pub fn with_protected_file(mut self, file: impl AsRef<Path>) -> Self {
         if let Some(inside) = self.inside(&real_path(file.as_ref())).map(Path::to_owned) {
             Arc::make_mut(&mut self.protected).add_file(&inside);
@@ -124,37 +124,37 @@ impl WorkingFolder {
         self
     }
 
-    /// Names the engine's store, a directory or a file; one outside the folder changes nothing.
+    /// Sets the path of the engine's store, a directory or a file. A path outside the folder has no effect.
     pub fn with_store(mut self, store: impl AsRef<Path>) -> Self {
         self.store = self.inside(&real_path(store.as_ref())).map(Path::to_owned);
         self
     }
 
-    /// Whether a path lies where tools could change it: inside the folder, and not in what it knows as the store.
+    /// Whether tools could change this path: it is inside the folder and not part of the known store.
     pub(crate) fn offers(&self, path: &Path) -> bool {
         self.inside(&real_path(path)).is_some_and(|inside| !self.is_store(inside))
     }
 
-    /// The folder's absolute path, as people and models see it.
+    /// Returns the folder's absolute path as people and models see it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder's absolute path, with symbolic links resolved.
+    /// Returns the folder's absolute path with symbolic links resolved.
     #[cfg(target_os = "linux")]
     pub fn canonical(&self) -> &Path {
         &self.canonical
     }
 
-    /// Opens the folder's directory again.
+    /// Duplicates the handle of the folder's directory.
     #[cfg(target_os = "linux")]
     pub fn handle(&self) -> io::Result<std::os::fd::OwnedFd> {
         std::os::fd::AsFd::as_fd(&self.root).try_clone_to_owned()
     }
 
-    /// Resolves a path that a model gave: relative to the folder, or absolute and inside it.
+    /// Resolves a path from a model, which is relative to the folder, or absolute and inside it.
     ///
-    /// Looks at the disk, so call it where blocking is allowed.
+    /// Reads the disk, so call it where blocking is allowed.
     pub fn resolve(&self, given: &str) -> Result<FolderPath, FolderError> {
         let shown = || shorten(given);
         if given.is_empty() {
@@ -189,15 +189,15 @@ impl WorkingFolder {
         Ok(path)
     }
 
-    /// Opens a regular file for reading; never waits for a pipe and never opens a device.
+    /// Opens a regular file for reading. Never waits for a pipe and never opens a device.
     pub fn open_file(&self, path: &FolderPath) -> Result<fs::File, FolderError> {
         let (parent, name) = self.parent_of(path)?;
         self.open_entry(&parent, &name, path.as_path())
     }
 
-    /// Locks the folder for a change: changes of this process do not overlap.
+    /// Locks the folder for a change, so that changes of this process do not overlap.
     pub fn take_turn(&self) -> MutexGuard<'_, ()> {
-        // The lock guards no value that a panic could leave half changed.
+        // The lock guards no value, so a poisoned lock is safe to use.
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -210,7 +210,7 @@ impl WorkingFolder {
         })
     }
 
-    /// Opens a regular file of an opened directory, as [`WorkingFolder::open_file`] does.
+    /// Opens a regular file in an open directory, like [`WorkingFolder::open_file`].
     pub fn open_entry(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<fs::File, FolderError> {
         if self.is_store(path) {
             return Err(FolderError::Store(show(path)));
@@ -236,24 +236,24 @@ impl WorkingFolder {
         self.root.symlink_metadata(relative).map_err(|source| io_error("look at", path.as_path(), source))
     }
 
-    /// Returns whether a relative path belongs to the store, including the files beside a store file.
+    /// Whether a relative path belongs to the store, including the files beside a store file.
     pub fn is_store(&self, path: &Path) -> bool {
         let Some(store) = &self.store else { return false };
-        // Letters' case is ignored, for file systems that ignore it.
+        // Ignores case, as some file systems do.
         let (store, path) = (store.to_string_lossy().to_lowercase(), path.to_string_lossy().to_lowercase());
-        // `store.db-wal` and `store.db-shm` hold the same secrets as `store.db`.
+        // `store.db-wal` and `store.db-shm` contain the same secrets as `store.db`.
         store.is_empty()
             || path
                 .strip_prefix(&store)
                 .is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
     }
 
-    /// The part of an absolute path below the folder, if it lies there.
+    /// Returns the part of an absolute path below the folder, if it lies there.
     fn inside<'a>(&self, absolute: &'a Path) -> Option<&'a Path> {
         absolute.strip_prefix(&self.path).or_else(|_| absolute.strip_prefix(&self.canonical)).ok()
     }
 
-    /// Resolves links and `..` as the system would, but never beyond the folder.
+    /// Resolves links and `..` like the system, but never beyond the folder.
     fn follow(&self, relative: &Path, shown: &str) -> Result<PathBuf, FolderError> {
         let mut pending: VecDeque<OsString> = relative.iter().map(OsString::from).collect();
         let mut resolved = PathBuf::new();
@@ -310,7 +310,7 @@ impl WorkingFolder {
             return Err(FolderError::Directory(".".to_owned()));
         };
         let directory = self.open_directory(parent).map_err(|error| match error {
-            // The model asked for the file: say that it is the file that is missing.
+            // The model named the file, so report the file as missing, not its directory.
             FolderError::Missing(_) => FolderError::Missing(show(path)),
             other => other,
         })?;
@@ -318,8 +318,7 @@ impl WorkingFolder {
     }
 }
 
-/// A path without links. One that does not exist yet is known by the part that does; what follows is taken by its
-/// words.
+/// Returns a path without links. If it does not exist, links are resolved in its longest existing part only.
 fn real_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
@@ -339,14 +338,14 @@ fn real_path(path: &Path) -> PathBuf {
     real
 }
 
-/// The longest path taken: Linux's `PATH_MAX`.
+/// Maximum length of a path: Linux's `PATH_MAX`.
 const MAX_PATH_BYTES: usize = 4096;
-/// Linux follows as many (`path_resolution(7)`).
+/// Maximum number of links in a path, as in Linux (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
-/// How much of a bad path an error shows.
+/// Maximum characters of an invalid path in an error.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// Opens a directory of a directory without following a link.
+/// Opens a subdirectory without following a link.
 fn open_directory_at(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     let before = parent.symlink_metadata(name)?;
     if !before.is_dir() {
@@ -355,7 +354,7 @@ fn open_directory_at(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
     let directory = parent.open_with(name, &options)?;
-    // Without `openat2` cap-std follows links itself, whatever the flags: compare what was opened.
+    // Without `openat2`, cap-std follows links itself despite the flags: compare what was opened.
     if !is_same(&before, &directory.metadata()?) {
         return Err(io::Error::other("it changed while it was being opened"));
     }
@@ -386,7 +385,7 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> FolderError
     }
 }
 
-/// Shows a relative path; the folder itself is `.`.
+/// Formats a relative path; the folder itself is `.`.
 fn show(path: &Path) -> String {
     if path.as_os_str().is_empty() { ".".to_owned() } else { shorten(&path.to_string_lossy()) }
 }

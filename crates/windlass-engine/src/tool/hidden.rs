@@ -1,6 +1,6 @@
-//! Tools with arguments that no model sees: they are taken out of the schema, and filled in when a call is dispatched.
+//! Tools with hidden arguments: models do not see them in the schema, and the engine fills them in at dispatch.
 //!
-//! Where the values come from is the program's; here they go to the tool and nowhere else. What comes back is masked.
+//! The host program provides the values. They are passed to the tool only, and masked in its output.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,32 +17,32 @@ use crate::port::tool::{
 };
 use crate::tool::crashing_masked;
 
-/// Where hidden arguments come from.
+/// Source of the values of hidden arguments.
 #[async_trait]
 pub trait HiddenArguments: Send + Sync {
-    /// Whether tools that need them are offered in a workspace. Read often, so it waits for nothing.
+    /// Whether tools that need the values are offered in a workspace. It is called often and must not block.
     fn is_offered(&self, workspace: &str) -> bool;
 
-    /// The values for a call in a workspace, by the names of the arguments. The error is for the model.
+    /// Returns the values for a call in a workspace, by argument name. The error is for the model.
     async fn arguments(&self, workspace: &str) -> Result<BTreeMap<String, Secret>, String>;
 }
 
-/// Which arguments of which tools are hidden.
+/// A rule that hides arguments of a server's tools.
 #[derive(Clone)]
 pub struct Hidden {
-    /// The server whose tools.
+    /// Name of the server.
     pub server: String,
-    /// Names of its tools, as the server or as a model knows them; none: all of them.
+    /// Names of its tools, as the server or a model knows them; empty means all of them.
     pub tools: Vec<Glob>,
-    /// The arguments, where a tool has them.
+    /// Names of the arguments to hide, in tools that have them.
     pub arguments: Vec<String>,
-    /// Where their values come from.
+    /// Source of the values.
     pub from: Arc<dyn HiddenArguments>,
 }
 
 impl Hidden {
     fn is_of(&self, tool: &dyn Tool) -> bool {
-        // The name that it is shown by may have got a prefix, because another server's tool has the same.
+        // The displayed name may have a prefix, because another server's tool has the same name.
         let traits = tool.traits();
         let names = [Some(tool.spec().name.as_str()), traits.remote_name];
         let is_named = |glob: &Glob| names.into_iter().flatten().any(|name| glob.matches(name));
@@ -50,19 +50,19 @@ impl Hidden {
     }
 }
 
-/// A source of tools of which some have hidden arguments.
+/// A tool source that applies hiding rules to another source.
 pub struct HiddenSource {
     inner: Arc<dyn ToolSource>,
     rules: Vec<Hidden>,
-    /// The tools of a version, so that the same tool stays the same.
+    /// The wrapped tools of one source version, so that an unchanged tool keeps its identity.
     made: Mutex<Option<Made>>,
 }
 
-/// Tools, and the version of the source that they are of.
+/// Wrapped tools with the source version that they were made from.
 type Made = (u64, Arc<[Arc<dyn Tool>]>);
 
 impl HiddenSource {
-    /// The tools of a source, by these rules; the first that is of a tool counts.
+    /// Wraps a source. For each tool, the first matching rule applies.
     pub fn new(inner: Arc<dyn ToolSource>, rules: Vec<Hidden>) -> Self {
         Self { inner, rules, made: Mutex::default() }
     }
@@ -78,7 +78,7 @@ impl HiddenSource {
 impl ToolSource for HiddenSource {
     fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
         let version = self.inner.version();
-        // A poisoned lock still holds whole tools.
+        // A poisoned lock still contains complete tools.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
             Some((known, tools)) if *known == version => tools.clone(),
@@ -118,14 +118,14 @@ impl HiddenTool {
         Self { inner, spec, names: rule.arguments.clone(), required, from: rule.from.clone() }
     }
 
-    /// The arguments as they are sent, and what takes their values out of what comes back.
+    /// Returns the arguments to send, and the mask that removes the hidden values from the output.
     async fn filled(&self, workspace: &str, mut arguments: Value) -> Result<(Value, Mask), String> {
         let values = self.from.arguments(workspace).await?;
         let mask = Mask::new(values.values());
         let properties = self.inner.spec().input_schema.get("properties");
         let takes = |name: &str| properties.and_then(|all| all.get(name));
         if let Some(members) = arguments.as_object_mut() {
-            // Whatever a model makes up for them does not count.
+            // Ignores values that the model invented for hidden arguments.
             members.retain(|name, _| !self.names.contains(name));
             for (name, value) in values.iter().filter(|(name, _)| self.names.contains(name)) {
                 if let Some(schema) = takes(name) {
@@ -149,7 +149,7 @@ impl Tool for HiddenTool {
     }
 
     fn traits(&self) -> ToolTraits<'_> {
-        // Its hidden arguments come from elsewhere.
+        // Hidden arguments may come from outside, so the call is not a local read.
         ToolTraits { reads_locally: false, ..self.inner.traits() }
     }
 
@@ -204,7 +204,8 @@ impl Tool for HiddenTool {
     }
 }
 
-/// A value as an argument's schema wants it: what is kept as a text may be a number or a boolean there.
+/// Converts a value to the type that the argument's schema requires: a stored text may represent a number or a
+/// boolean.
 fn fitting(schema: &Value, text: &str) -> Value {
     let is_for = |name: &str| match schema.get("type") {
         Some(Value::Array(names)) => names.iter().any(|it| it == name),
@@ -219,16 +220,16 @@ fn fitting(schema: &Value, text: &str) -> Value {
     read.filter(|_| !is_for("string")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// A context whose progress is told without them.
+/// Returns a context that masks progress texts.
 fn masked_progress(context: CallContext, mask: &Mask) -> CallContext {
     let (heard, mask) = (context.progress.clone(), mask.clone());
     let progress = ProgressSender::new(move |text| heard.report(mask.text(&text)));
     CallContext { progress, ..context }
 }
 
-/// An outcome without the values that were filled in.
+/// Removes the hidden values from an outcome.
 fn masked(outcome: ToolOutcome, mask: &Mask) -> ToolOutcome {
-    // What a tool wants back would be recorded, and without the value it would not be what it wants.
+    // The tool's state would be recorded. Masking would change it, so such an outcome becomes an error.
     let wants_back = match &outcome {
         ToolOutcome::Done(_) | ToolOutcome::Unknown { .. } => None,
         ToolOutcome::Ask(ask) => serde_json::to_string(&(&ask.kind, &ask.terms, &ask.state)).ok(),
@@ -244,7 +245,7 @@ fn masked(outcome: ToolOutcome, mask: &Mask) -> ToolOutcome {
     }
 }
 
-/// An answer without them.
+/// Removes the hidden values from an output.
 fn masked_output(mut output: ToolOutput, mask: &Mask) -> ToolOutput {
     for part in &mut output.parts {
         match part {

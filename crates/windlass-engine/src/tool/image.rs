@@ -1,8 +1,8 @@
-//! What the first bytes of a file say of it: whether it is a picture that models see.
+//! Detects images that models accept, from the first bytes of a file.
 //!
-//! It looks at no name and no more of the file.
+//! Neither the name nor the rest of the file is examined.
 
-/// The media type of a picture that every provider takes; `None` for anything else.
+/// Returns the media type of an image that every provider accepts; `None` for anything else.
 pub fn image_type(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(b"\x89PNG\r\n\x1a\n") {
         Some("image/png")

@@ -1,6 +1,6 @@
-//! What the engine knows of tools: the registry, toolsets, checks of arguments, and the working folder.
+//! Tools in the engine: registry, toolsets, argument validation, and the working folder.
 //!
-//! The tools themselves are in other crates. Whether a call may run is decided by the gate, and when it runs by the driver.
+//! The tools themselves are in other crates. The gate decides whether a call may run, and the driver runs it.
 
 mod crash;
 mod folder;
@@ -25,5 +25,5 @@ pub use registry::{Adjustment, Registry, RegistryError, check_schema, key_of};
 pub use schema::ValueCheck;
 pub use toolset::{SHOWN_TOKENS, Shown, Toolset};
 
-/// Names of the tools that an engine adds to those of its registry: no other tool can have one.
+/// Names of the tools that the engine adds to a registry. No other tool may use them.
 pub const ENGINE_NAMES: [&str; 2] = toolset::SHELF_NAMES;

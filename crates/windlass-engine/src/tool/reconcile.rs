@@ -1,7 +1,7 @@
-//! How the lost outcome of a call is looked up: a tool that reads, what it is asked, and what tells that the call was
-//! done.
+//! Reconciliation: finding the lost outcome of a call with a reading tool, its arguments, and conditions on its
+//! answer.
 //!
-//! It calls nothing itself.
+//! This module calls no tool.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,36 @@ use windlass_machine::{Condition, EffectId, ToolName};
 
 use super::registry::key_of;
 
-/// How the lost outcome of a tool's calls is looked up.
+/// Configuration for finding the lost outcome of a tool's calls.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reconcile {
-    /// The tool that reads.
+    /// Name of the reading tool.
     pub tool: ToolName,
     /// Its arguments, by name.
     #[serde(default)]
     pub arguments: BTreeMap<String, Source>,
-    /// What must hold of its answer, read as JSON, where the call was done; an answer that is no JSON is a JSON text.
+    /// Conditions on its answer that prove that the call was done. The answer is parsed as JSON; if that fails, it is
+    /// a JSON string.
     pub found: Vec<Condition>,
-    /// How long it is looked for, in milliseconds; then the call is in doubt.
+    /// How long to search, in milliseconds; after that the call is in doubt.
     pub wait_ms: u64,
 }
 
-/// Where an argument of the reading call comes from.
+/// Source of an argument of the reading call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A JSON pointer into the lost call's arguments.
     Argument(String),
-    /// The key that the lost call carried for the far side.
+    /// The idempotency key of the lost call.
     Key,
-    /// This value.
+    /// A constant.
     Value(Value),
 }
 
 impl Reconcile {
-    /// The reading call's arguments; the error names what the lost call lacks.
+    /// Returns the reading call's arguments. The error names what the lost call is missing.
     pub(crate) fn arguments_for(&self, lost: &Value, effect: &EffectId) -> Result<Value, String> {
         let mut arguments = Map::new();
         for (name, source) in &self.arguments {
@@ -58,7 +59,7 @@ impl Reconcile {
         Ok(Value::Object(arguments))
     }
 
-    /// Whether an answer tells that the call was done.
+    /// Whether an answer proves that the call was done.
     pub(crate) fn is_found(&self, answer: &str) -> bool {
         let value = serde_json::from_str(answer).unwrap_or_else(|_| Value::String(answer.to_owned()));
         self.found.iter().all(|condition| condition.holds(Some(&value)) == Ok(true))

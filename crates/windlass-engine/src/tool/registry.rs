@@ -1,7 +1,7 @@
-//! The registry: the tools that an agent may be given, their catalogue, and the check of arguments.
+//! The registry: the tools available to agents, their catalogue, and argument validation.
 //!
-//! It refuses what no provider would take (names, schemas) when a tool is added, so that a run
-//! never finds out. It does not decide whether a call may run, and it never fetches a schema.
+//! It rejects names and schemas that a provider would not accept when a tool is added, before a run can fail from
+//! them. It does not decide whether a call may run, and it never fetches a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,27 +19,27 @@ use crate::port::background::Background;
 use crate::port::schema::{CompiledSchema, SchemaCompiler};
 use crate::port::tool::Tool;
 
-/// Why a tool cannot be registered. All are the caller's fault, and trying again does not help.
+/// Why a tool cannot be registered. Every variant is the caller's fault, and a retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Another tool has the name.
+    /// Another tool has the same name.
     #[error("there is already a tool named `{0}`")]
     Duplicate(ToolName),
-    /// The name is not 1–64 of `[A-Za-z0-9_-]`.
+    /// The name is not 1 to 64 characters of `[A-Za-z0-9_-]`.
     #[error("`{0}` is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`")]
     Name(String),
-    /// The schema of the arguments cannot be used.
+    /// The input schema cannot be used.
     #[error("the input schema of the tool `{tool}` is invalid: {problem}")]
     Schema {
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
-        /// What is wrong, with the value.
+        /// The problem, with the offending value.
         problem: String,
     },
 }
 
-/// The tools at hand, by name.
+/// The registered tools, by name.
 #[derive(Clone)]
 pub struct Registry {
     schemas: Arc<dyn SchemaCompiler>,
@@ -48,47 +48,47 @@ pub struct Registry {
     adjustments: BTreeMap<ToolName, Adjustment>,
 }
 
-/// What an administrator says of a tool, whatever its own hints are.
+/// An administrator's settings for a tool, which override its annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Adjustment {
-    /// What may be done again when a call's outcome was lost.
+    /// Effect class of its calls; `None`: the tool's own.
     pub effect_class: Option<EffectClass>,
-    /// Whether its hints are believed.
+    /// Whether its annotations are trusted; `None`: as the tool says.
     pub trusted: Option<bool>,
-    /// How a lost outcome is looked up; the class is then `reconcile`.
+    /// How to find a lost outcome. If set, the effect class is `reconcile`.
     pub reconcile: Option<Reconcile>,
 }
 
-/// Names of idempotency-key arguments. The engine fills the key in only for trusted tools and tools configured as
-/// `keyed`. Other tools receive the argument from the model.
+/// Names of idempotency-key arguments. The engine fills in the key only for trusted tools and tools configured as
+/// `keyed`. For other tools, the model provides the argument.
 const KEY_ARGUMENTS: [&str; 4] =
     ["idempotency_key", "idempotencyKey", "client_request_id", "clientRequestId"];
 
-/// The value of a call's key: what the far side recognises a repeat by.
+/// Returns the idempotency key of a call, by which the remote service recognises a repetition.
 pub fn key_of(effect: &EffectId) -> String {
     let digest = Digest::of(effect.as_str().as_bytes()).to_string();
     format!("wl-{}", &digest[..32])
 }
 
-/// A tool with what is worked out of it once.
+/// A tool with values derived from it once.
 pub(crate) struct Registered {
     pub tool: Arc<dyn Tool>,
-    /// Its shape as the model sees it.
+    /// Description and schema as the model sees them.
     pub spec: ToolSpec,
     /// The argument that the engine fills with the call's key.
     pub key_argument: Option<String>,
-    /// What people who speak of it beforehand have spoken of.
+    /// Digest of the schema. Grants and approvals are pinned to it.
     pub schema_digest: Digest,
     validators: Arc<Validators>,
 }
 
-/// The schema of a tool's arguments, compiled once: a run validates against the same schema many times.
+/// The compiled input schema, cached because runs validate against it many times.
 struct Validators {
     compiler: Arc<dyn SchemaCompiler>,
     compiled: OnceLock<Result<Compiled, String>>,
 }
 
-/// A schema with its idempotency key and without: an [`Adjustment`] may switch between the two later.
+/// A compiled schema with and without its idempotency key, because an [`Adjustment`] may switch between the two.
 struct Compiled {
     whole: Arc<dyn CompiledSchema>,
     /// The schema without its idempotency key; `None` if it has none.
@@ -100,12 +100,12 @@ struct Compiled {
 enum Compile {
     /// When the tool is registered.
     Now,
-    /// When a call of the tool is first checked.
+    /// When a call of the tool is first validated.
     AtFirstUse,
 }
 
 impl Registered {
-    /// `fills_key`: whether the engine fills in an argument that is named like a key.
+    /// `fills_key`: whether the engine fills in an argument that has a key's name.
     fn of(
         compiler: &Arc<dyn SchemaCompiler>,
         tool: Arc<dyn Tool>,
@@ -130,7 +130,7 @@ impl Registered {
         Self { tool, spec, key_argument, schema_digest, validators }
     }
 
-    /// The validator of the arguments that the model writes. The error says why the schema cannot be used.
+    /// Returns the validator for arguments from the model. The error says why the schema is unusable.
     fn validator(&self) -> Result<&dyn CompiledSchema, &str> {
         let compiled = self.validators.of(&self.tool.spec().input_schema)?;
         let keyless = compiled.keyless.as_ref().filter(|_| self.key_argument.is_some());
@@ -139,7 +139,7 @@ impl Registered {
 }
 
 impl Validators {
-    /// Compiles the schema if that is not done yet. It is always the same schema.
+    /// Compiles the schema on the first call. It must always be the same schema.
     fn of(&self, schema: &Value) -> Result<&Compiled, &str> {
         let compiled = self.compiled.get_or_init(|| Compiled::of(&*self.compiler, schema));
         compiled.as_ref().map_err(String::as_str)
@@ -167,8 +167,9 @@ fn without_key(schema: &mut Value) -> Option<String> {
     Some(key.to_owned())
 }
 
-/// What a tool is to whoever allows its calls: of a server's all that the server says of it, for its words may turn one
-/// tool into another; of ours the schema alone, for our words change with each version.
+/// Returns the digest that grants and approvals are pinned to. For a server's tool it covers name, description and
+/// schema, because another description may make it another tool. For an engine tool it covers the schema only,
+/// because descriptions change with each version.
 fn digest_of(tool: &dyn Tool) -> Digest {
     let spec = tool.spec();
     match tool.traits().server {
@@ -183,23 +184,24 @@ fn digest_of(tool: &dyn Tool) -> Digest {
 }
 
 impl Registry {
-    /// Makes a registry without tools. It compiles the schemas of arguments with `schemas`.
+    /// Creates an empty registry that compiles input schemas with `schemas`.
     pub fn new(schemas: Arc<dyn SchemaCompiler>) -> Self {
         Self { schemas, tools: BTreeMap::new(), disabled: BTreeSet::new(), adjustments: BTreeMap::new() }
     }
 
-    /// Adds a tool; refuses a name that is taken or invalid and a schema that cannot be used.
+    /// Adds a tool. Fails if the name is taken or invalid, or the schema is unusable.
     #[allow(clippy::should_implement_trait, reason = "adding a tool can fail and is not a sum")]
     pub fn add(mut self, tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
         self.insert(tool)?;
         Ok(self)
     }
 
-    /// Adds tools whose schemas are constants of the program, as [`Registry::add`] does, but compiles each schema when a
-    /// call of its tool is first checked: most processes call few of their tools, and many call none.
+    /// Adds tools whose schemas are constants of the program, like [`Registry::add`]. Each schema is only compiled
+    /// when a call of its tool is first validated, because most processes call few tools or none.
     ///
-    /// The bounds on schemas are checked at once. A test of the program has to compile the schemas
-    /// ([`Registry::compile_all`]). If one cannot be compiled after all, every call of its tool is refused with the reason.
+    /// The limits on schemas are checked at once. A test of the program should compile the schemas
+    /// ([`Registry::compile_all`]). If one cannot be compiled after all, every call of its tool is rejected with the
+    /// reason.
     pub fn add_built_in(
         mut self,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
@@ -210,7 +212,7 @@ impl Registry {
         Ok(self)
     }
 
-    /// Compiles the schemas of all tools that are still to be compiled.
+    /// Compiles all schemas that were not compiled yet.
     pub fn compile_all(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|registered| {
             let unusable = |problem: &str| RegistryError::Schema {
@@ -221,17 +223,17 @@ impl Registry {
         })
     }
 
-    /// Makes a registry without tools that compiles schemas as this one does.
+    /// Creates an empty registry with the same schema compiler.
     pub(crate) fn emptied(&self) -> Self {
         Self::new(self.schemas.clone())
     }
 
-    /// Adds a tool as [`Registry::add`] does. If the tool is rejected, the registry is unchanged.
+    /// Adds a tool like [`Registry::add`]. If the tool is rejected, the registry is unchanged.
     pub(crate) fn insert(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         self.put(tool, Compile::Now)
     }
 
-    /// Adds a tool as [`Registry::add_built_in`] does. If the tool is rejected, the registry is unchanged.
+    /// Adds a tool like [`Registry::add_built_in`]. If the tool is rejected, the registry is unchanged.
     pub(crate) fn insert_built_in(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         self.put(tool, Compile::AtFirstUse)
     }
@@ -250,8 +252,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether the engine fills in a tool's key: an administrator's effect class decides, else whether the hints are
-    /// believed.
+    /// Whether the engine fills in a tool's key: decided by an administrator's effect class, otherwise by trust in
+    /// its annotations.
     fn fills_key(&self, tool: &dyn Tool) -> bool {
         let adjusted = self.adjustments.get(&tool.spec().name);
         match adjusted.and_then(|adjusted| adjusted.effect_class) {
@@ -262,44 +264,44 @@ impl Registry {
         }
     }
 
-    /// Adds a tool that another registry has taken already.
+    /// Adds a tool that another registry has already validated.
     pub(crate) fn add_known(&mut self, known: Arc<Registered>) {
         self.tools.insert(known.spec.name.clone(), known);
     }
 
-    /// A tool, also where its name is disabled.
+    /// Returns a tool, even if it is disabled.
     pub(crate) fn known(&self, name: &ToolName) -> Option<&Arc<Registered>> {
         self.tools.get(name)
     }
 
-    /// Whether a name is taken out.
+    /// Whether a name is disabled.
     pub(crate) fn is_disabled(&self, name: &ToolName) -> bool {
         self.disabled.contains(name)
     }
 
-    /// Whether a name is taken, by a disabled tool too.
+    /// Whether a name is taken, possibly by a disabled tool.
     pub(crate) fn has(&self, name: &ToolName) -> bool {
         self.tools.contains_key(name)
     }
 
-    /// The enabled tools, sorted by name.
+    /// Returns the enabled tools, sorted by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Registered>> + Clone {
         self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name)).map(|(_, registered)| registered)
     }
 
-    /// Adds several tools, as [`Registry::add`] does.
+    /// Adds several tools, like [`Registry::add`].
     pub fn add_all(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
         tools.into_iter().try_fold(self, Self::add)
     }
 
-    /// The same without some tools. What is disabled stays so.
+    /// Returns a registry without some tools. Disabled names remain disabled.
     pub(crate) fn without(&self, names: &[ToolName]) -> Self {
         let mut rest = self.clone();
         rest.tools.retain(|name, _| !names.contains(name));
         rest
     }
 
-    /// Says something of a tool that wins over its own hints, whether it is added before, after or never.
+    /// Sets an adjustment for a tool, which may be added before or after, or never.
     pub fn adjust(mut self, name: impl Into<ToolName>, adjustment: Adjustment) -> Self {
         let name = name.into();
         self.adjustments.insert(name.clone(), adjustment);
@@ -311,12 +313,12 @@ impl Registry {
         self
     }
 
-    /// What may be done again when the outcome of a tool's call was lost, as far as the tool alone tells it.
+    /// Returns the effect class of a tool, without looking at arguments.
     pub(crate) fn effect_class(&self, registered: &Registered) -> EffectClass {
         self.adjusted(registered, registered.tool.traits().effect_class(registered.tool.spec()))
     }
 
-    /// What an administrator says of a class that the tool itself has given.
+    /// Returns the class that applies if the tool itself declares `own`.
     pub(crate) fn adjusted(&self, registered: &Registered, own: EffectClass) -> EffectClass {
         let adjusted = self.adjustments.get(&registered.spec.name);
         if let Some(reconcile) = adjusted.and_then(|adjusted| adjusted.reconcile.as_ref()) {
@@ -324,13 +326,13 @@ impl Registry {
         }
         match (adjusted.and_then(|adjusted| adjusted.effect_class), own) {
             (Some(class), _) => class,
-            // The far side recognises a repeat.
+            // The remote service recognises a repetition.
             (None, EffectClass::Once) if registered.key_argument.is_some() => EffectClass::Keyed,
             (None, class) => class,
         }
     }
 
-    /// A tool's shape as a catalogue has it: with the modes that have none of its calls.
+    /// Returns a tool for a catalogue, including the modes that withhold all of its calls.
     pub(crate) fn shown(&self, registered: &Registered) -> ToolSpec {
         let (tool, spec) = (&registered.tool, &registered.spec);
         let trust = if self.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
@@ -340,45 +342,45 @@ impl Registry {
         ToolSpec { withheld, ..spec.clone() }
     }
 
-    /// Whether a tool's hints are believed.
+    /// Whether a tool's annotations are trusted.
     pub(crate) fn is_trusted(&self, registered: &Registered) -> bool {
         let adjusted = self.adjustments.get(&registered.spec.name).and_then(|adjusted| adjusted.trusted);
         adjusted.unwrap_or_else(|| !registered.tool.traits().is_untrusted)
     }
 
-    /// How the lost outcome of a tool's calls is looked up.
+    /// Returns how to find the lost outcome of a tool's calls.
     pub(crate) fn reconcile(&self, name: &str) -> Option<&Reconcile> {
         self.adjustments.get(&ToolName::from(name))?.reconcile.as_ref()
     }
 
-    /// What tools keep at work beside their calls.
+    /// Returns the background commands of all tools.
     pub(crate) fn background(&self) -> Vec<Arc<dyn Background>> {
         self.all().filter_map(|registered| registered.tool.background()).collect()
     }
 
-    /// The tool by which summed up results are read, where there is one.
+    /// Returns the tool that reads offloaded results, if there is one.
     pub(crate) fn fetcher(&self) -> Option<&ToolName> {
         let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
         enabled.filter(|(_, registered)| registered.tool.traits().fetches).map(|(name, _)| name).next()
     }
 
-    /// Takes a name out, whether its tool is added before, after or never. It wins over everything.
+    /// Disables a name; its tool may be added before or after, or never. This overrides everything else.
     pub fn disable(mut self, name: impl Into<ToolName>) -> Self {
         self.disabled.insert(name.into());
         self
     }
 
-    /// Finds a tool; a disabled one is not there.
+    /// Returns an enabled tool.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.enabled(name).map(|registered| registered.tool.clone())
     }
 
-    /// Lists the shapes of the enabled tools, sorted by name.
+    /// Lists the specs of the enabled tools, sorted by name.
     pub fn catalogue(&self) -> Arc<[ToolSpec]> {
         self.all().map(|registered| registered.spec.clone()).collect()
     }
 
-    /// A digest of the tools' shapes and of what is said of them: another one says that calls have to be judged again.
+    /// Returns a digest of the tools and their adjustments. If it changes, waiting calls are judged again.
     pub(crate) fn digest(&self) -> Digest {
         self.all().fold(Digest::default(), |digest, registered| {
             let (class, trusted) = (self.effect_class(registered), self.is_trusted(registered));
@@ -386,7 +388,7 @@ impl Registry {
         })
     }
 
-    /// Checks a call's arguments against its tool's schema.
+    /// Validates a call's arguments against its tool's schema.
     ///
     /// The error is for the model: at most five faults, each with its path and the value.
     pub fn check_arguments(&self, name: &str, arguments: &Value) -> Result<(), String> {
@@ -410,14 +412,14 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    /// Compares a value with a schema from outside. The error says why the schema cannot be used, or names the first five
-    /// faults.
+    /// Validates a value against an external schema. The error says why the schema is unusable, or lists the first
+    /// five faults.
     pub fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
         ValueCheck::new(&*self.schemas, schema)?.check(value)
     }
 
-    /// Removes `null` members that the schema neither allows nor requires: models write `null` for optional arguments.
-    /// Returns whether any was removed. Copies the arguments at most once.
+    /// Removes `null` members that the schema neither allows nor requires, because models write `null` for optional
+    /// arguments. Returns whether any was removed. Copies the arguments at most once.
     pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
         let registered = self.enabled(name).filter(|registered| !registered.tool.traits().checks_arguments);
         let Some(Ok(validator)) = registered.map(|registered| registered.validator()) else { return false };
@@ -437,7 +439,7 @@ impl Registry {
                 nulls.retain(|member| fault.path != member.parent || *missing != member.name);
             }
         }
-        // From the original, so that members that stay keep their order.
+        // In the original value, so that the remaining members keep their order.
         nulls.iter().filter(|member| member.remove_from(arguments)).count() > 0
     }
 
@@ -447,7 +449,7 @@ impl Registry {
     }
 }
 
-/// A member of an object, by the JSON Pointer of the object and its own name.
+/// A member of an object: the JSON Pointer of the object, and the member's name.
 struct Member {
     parent: String,
     name: String,
@@ -459,7 +461,7 @@ impl Member {
         Some(Self { parent: parent.to_owned(), name: name.replace("~1", "/").replace("~0", "~") })
     }
 
-    /// Removes it. Returns `false` if there is no such member, as for an item of an array.
+    /// Removes the member. Returns `false` if there is no such member, as for an array item.
     fn remove_from(&self, value: &mut Value) -> bool {
         let members = value.pointer_mut(&self.parent).and_then(Value::as_object_mut);
         members.is_some_and(|members| members.shift_remove(&self.name).is_some())
@@ -480,7 +482,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Members that are left out of a call's arguments at most.
+/// Maximum number of members that are removed from a call's arguments.
 const MAX_NULLS: usize = 64;
 
 fn is_tool_name(name: &str) -> bool {

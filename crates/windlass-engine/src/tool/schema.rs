@@ -1,6 +1,6 @@
-//! Bounds on JSON schemas from outside, and checks of values against them.
+//! Limits on external JSON schemas, and validation of values against them.
 //!
-//! Size and depth are bounded, and no reference leaves the schema. Compiling is the schema port's.
+//! Size and depth are limited, and references must stay inside the schema. The schema port compiles.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use crate::port::schema::{CompiledSchema, SchemaCompiler};
 
-/// Faults reported to a model at once: enough to repair a call, too few to fill a context window.
+/// Maximum number of faults in one error: enough to repair a call, too few to fill a context window.
 pub(super) const MAX_FAULTS: usize = 5;
 pub(super) const MAX_FAULT_CHARS: usize = 200;
 pub(super) const MAX_SHOWN_CHARS: usize = 80;
-/// A schema is sent with every model call; 256 KiB is far above any that helps a model.
+/// Maximum size of a schema. It is sent with every model call; 256 KiB is far more than a useful schema needs.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
-/// How deep a schema may be nested; the walk below is recursive.
+/// Maximum nesting of a schema, because the walk below is recursive.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// A compiled schema from outside, at most 256 KiB long and 64 levels deep.
+/// A compiled external schema, at most 256 KiB long and 64 levels deep.
 pub struct ValueCheck(Arc<dyn CompiledSchema>);
 
 impl ValueCheck {
-    /// Compiles a schema. The error says why the schema cannot be used.
+    /// Compiles a schema. The error says why the schema is unusable.
     pub fn new(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
         check_bounds(schema)?;
         compile_checked(compiler, schema).map(Self)
     }
 
-    /// Compares a value with the schema. The error names the first five faults.
+    /// Validates a value. The error lists the first five faults.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let faults = self.0.faults(value, MAX_FAULTS);
         let faults: Vec<String> =
@@ -36,7 +36,7 @@ impl ValueCheck {
     }
 }
 
-/// Compiles a schema of arguments, which are an object.
+/// Compiles an input schema, which must describe an object.
 pub(super) fn compile(
     compiler: &dyn SchemaCompiler,
     schema: &Value,
@@ -45,7 +45,7 @@ pub(super) fn compile(
     compile_checked(compiler, schema)
 }
 
-/// Checks all of a schema of arguments but whether it compiles.
+/// Checks everything about an input schema except whether it compiles.
 pub(super) fn check_arguments_schema(schema: &Value) -> Result<(), String> {
     let Some(object) = schema.as_object() else {
         return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
@@ -57,7 +57,7 @@ pub(super) fn check_arguments_schema(schema: &Value) -> Result<(), String> {
     check_bounds(schema)
 }
 
-/// Checks the size, the depth and the references of a schema.
+/// Checks the size, depth and references of a schema.
 fn check_bounds(schema: &Value) -> Result<(), String> {
     let size_bytes = schema.to_string().len();
     if size_bytes > MAX_SCHEMA_BYTES {
@@ -70,7 +70,7 @@ fn compile_checked(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Arc<
     compiler.compile(schema).map_err(|problem| shorten(&problem, MAX_FAULT_CHARS))
 }
 
-/// Rejects references that leave the schema, at any depth. The walk does not distinguish schemas from data such as
+/// Rejects references outside the schema, at any depth. The walk does not distinguish schemas from data such as
 /// `const`: it also rejects a string under `$ref` in data, which no schema needs.
 fn refuse_remote_references(value: &Value, depth_left: usize) -> Result<(), String> {
     if depth_left == 0 {

@@ -1,7 +1,7 @@
-//! Toolsets: tools in groups, shown to the model from the start or loaded when it asks for them.
+//! Toolsets: groups of tools that requests contain from the start, or that the model loads.
 //!
-//! A [`Shelf`] is what a registry's tools come to: a few that every request carries, and the others, which two tools
-//! bring. What a thread has loaded is kept with the thread; nothing here calls a tool.
+//! A [`Shelf`] splits a registry's tools into a few that every request contains, and the others, which two tools
+//! load. The loaded tools are stored with the thread. Nothing here calls a tool.
 
 mod loaded;
 mod search;
@@ -18,17 +18,17 @@ pub(crate) use self::tools::{NAMES as SHELF_NAMES, shelf_tools};
 use super::Registry;
 use super::registry::Registered;
 
-/// Tokens of schemas that servers' tools may take in every request, unless something else is said: about a twentieth of
-/// the smallest window in use, and half of what a reference system found too many. (SK-C1)
+/// Default token budget for server tools in every request: about a twentieth of the smallest common context window,
+/// and half of what a reference system found too many. (SK-C1)
 pub const SHOWN_TOKENS: u64 = 4_000;
 
-/// A group of tools. A tool belongs to the first that names it; one of a server that no group names belongs to the group
-/// of its own tag, or to one named after its server.
+/// A group of tools. A tool belongs to the first toolset that names it. A server's tool that no toolset names belongs
+/// to the toolset of its own tag, or to one with its server's name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Toolset {
-    /// What the model calls it.
+    /// Name that the model uses for it.
     pub name: String,
-    /// What it is for, for the model; may be empty.
+    /// Purpose of the toolset, for the model; may be empty.
     pub description: String,
     /// Names of its tools.
     pub tools: Vec<Glob>,
@@ -36,43 +36,43 @@ pub struct Toolset {
     pub servers: Vec<String>,
     /// Tags whose tools belong to it.
     pub tags: Vec<String>,
-    /// What of it every request carries.
+    /// Which of its tools every request contains.
     pub shown: Shown,
 }
 
-/// What of a toolset every request carries.
+/// Which tools of a toolset every request contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
-    /// Nothing: it is loaded when the model asks.
+    /// None: the model loads the toolset when it needs it.
     #[default]
     Nothing,
     /// The tools that only read.
     Reads,
-    /// All of it.
+    /// All tools.
     All,
 }
 
-/// A tool on the shelf.
+/// A tool that a model has to load.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelved {
     pub spec: ToolSpec,
     pub toolset: String,
-    /// Whether it only reads, by a hint that is believed.
+    /// Whether the tool only reads, by a trusted annotation.
     pub reads: bool,
 }
 
-/// The tools of a registry, by how they get to a model.
+/// The tools of a registry, by how a model gets them.
 #[derive(Default)]
 pub(crate) struct Shelf {
-    /// What every request carries, sorted by name.
+    /// The tools that every request contains, sorted by name.
     pub shown: Vec<ToolSpec>,
-    /// What is loaded, sorted by name.
+    /// The tools to load, by name.
     tools: BTreeMap<ToolName, Shelved>,
-    /// Every toolset with its description, those that are shown whole too.
+    /// The description of every toolset, including those that are shown completely.
     sets: BTreeMap<String, String>,
-    /// The toolset of each tool that has one, those that are shown too.
+    /// The toolset of each tool that has one, including shown tools.
     members: BTreeMap<ToolName, String>,
-    /// What of it is one run's alone.
+    /// Own tools of one run.
     own: BTreeSet<ToolName>,
     index: Index,
 }
@@ -87,8 +87,8 @@ impl Toolset {
 }
 
 impl Shelf {
-    /// Sorts a registry's tools. Those of servers that no toolset names are shown while they take no more than so many
-    /// tokens together. `own` are one run's alone: what of them is of no server is shown, for the host program gave them
+    /// Splits a registry's tools. Server tools that no toolset names are shown if they take at most `shown_tokens`
+    /// together. `own` are the own tools of one run; those of no server are shown, because the host program gave them
     /// to that run.
     pub fn of(
         registry: &Registry,
@@ -136,12 +136,12 @@ impl Shelf {
         shelf
     }
 
-    /// Whether something that has to be loaded is one run's alone.
+    /// Whether a run's own tool has to be loaded.
     pub fn has_own(&self) -> bool {
         !self.own.is_empty()
     }
 
-    /// The part of what a thread has loaded that a tool belongs to: this run's alone if the tool is one run's alone.
+    /// Returns the part of the loaded state that a tool belongs to: the run's own part for a run's own tool.
     fn part<'a>(&self, loaded: &'a mut Loaded, name: &ToolName, run: &RunId) -> &'a mut Part {
         if self.own.contains(name) { loaded.of_run(run) } else { &mut loaded.shared }
     }
@@ -154,8 +154,8 @@ impl Shelf {
         }
     }
 
-    /// Whether all of a toolset is loaded, and whether with the tools that write: where something of it is one run's
-    /// alone, as far as that run has loaded it.
+    /// Whether a toolset is loaded, and whether with its writing tools. If it contains a run's own tools, only what
+    /// that run has loaded counts.
     fn has_loaded_set(&self, loaded: &Loaded, name: &str) -> Option<bool> {
         let has_own = self.of_toolset(name, true).any(|spec| self.own.contains(&spec.name));
         let part = if has_own { loaded.alone() } else { Some(&loaded.shared) };
@@ -172,22 +172,22 @@ impl Shelf {
         }
     }
 
-    /// Whether nothing has to be loaded.
+    /// Whether no tool has to be loaded.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// A tool that has to be loaded.
+    /// Returns a tool that has to be loaded.
     pub fn get(&self, name: &str) -> Option<&Shelved> {
         self.tools.get(&ToolName::from(name))
     }
 
-    /// The toolset of a tool.
+    /// Returns the toolset of a tool.
     pub fn group(&self, name: &str) -> Option<&str> {
         self.members.get(&ToolName::from(name)).map(String::as_str)
     }
 
-    /// All toolsets that have any tool, with their descriptions and the names of their tools.
+    /// Returns all toolsets that contain tools, with their descriptions and tool names.
     pub fn groups(&self) -> BTreeMap<&str, (&str, Vec<&ToolName>)> {
         let mut groups: BTreeMap<&str, (&str, Vec<&ToolName>)> = BTreeMap::new();
         for (tool, name) in &self.members {
@@ -197,7 +197,7 @@ impl Shelf {
         groups
     }
 
-    /// The toolsets that have something to load, with their descriptions.
+    /// Returns the toolsets with tools to load, with their descriptions.
     fn toolsets(&self) -> impl Iterator<Item = (&str, &str)> {
         let loadable: BTreeSet<&str> = self.tools.values().map(|shelved| &*shelved.toolset).collect();
         self.sets
@@ -206,13 +206,13 @@ impl Shelf {
             .map(|(name, text)| (&**name, &**text))
     }
 
-    /// The tools of a toolset; without those that write, unless they are wanted.
+    /// Returns the tools of a toolset; those that write only if `writes` is set.
     fn of_toolset(&self, name: &str, writes: bool) -> impl Iterator<Item = &ToolSpec> {
         let of = self.tools.values().filter(move |shelved| shelved.toolset == name);
         of.filter(move |shelved| writes || shelved.reads).map(|shelved| &shelved.spec)
     }
 
-    /// Says why a tool that is not shown to the model cannot be called yet, and how it can.
+    /// Explains why a tool that is not shown cannot be called yet, and how to load it.
     pub fn missing(&self, name: &str) -> Option<String> {
         let Shelved { toolset, reads, .. } = self.get(name)?;
         let writes = if *reads { "false" } else { "true" };
@@ -223,13 +223,13 @@ impl Shelf {
     }
 }
 
-/// The group of a tool that no toolset names; none for the engine's own.
+/// Returns the toolset of a tool that no toolset names; `None` for an engine tool.
 fn implied(registered: &Registered) -> Option<String> {
     let server = registered.tool.traits().server?;
     Some(registered.tool.traits().toolset.unwrap_or(server).to_owned())
 }
 
-/// Estimated tokens that a tool's shape takes in a request.
+/// Estimates the tokens of a tool in a request.
 pub(crate) fn tokens_of(spec: &ToolSpec) -> u64 {
     let schema = spec.input_schema.to_string().len();
     estimate_tokens((spec.name.as_str().len() + spec.description.len() + schema) as u64)

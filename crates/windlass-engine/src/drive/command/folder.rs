@@ -41,7 +41,7 @@ impl Folders {
     /// Returns the folder name to record for a new thread.
     pub(crate) fn recorded(&self, named: Option<String>) -> Option<String> {
         match &self.source {
-            // What is recorded is where the tools work.
+            // The recorded folder is always the one that the tools use.
             FolderSource::Shared(Some(folder)) => Some(folder.path().display().to_string()),
             FolderSource::Shared(None) | FolderSource::Each(_) => named,
         }

@@ -26,7 +26,7 @@ use crate::port::clock::Clock;
 use crate::port::hook::{Hook, HookCall};
 use crate::tool::{Registered, WorkingFolder, key_of};
 
-/// A call that is looked up.
+/// A call whose properties are read.
 #[derive(Clone, Copy)]
 pub(in crate::drive) struct Looked<'a> {
     pub thread: &'a ThreadId,

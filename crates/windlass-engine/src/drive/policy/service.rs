@@ -65,7 +65,7 @@ pub(crate) struct PolicyNow {
     tools: Digest,
     /// When the next rule or grant starts or ends.
     next_bound: Option<Timestamp>,
-    /// Versions of the records of its grants: a use of one is written only where it is still that.
+    /// Records of its grants, with their versions. A use of a grant is only written if the version is unchanged.
     pub grants: Arc<[(String, Record)]>,
 }
 

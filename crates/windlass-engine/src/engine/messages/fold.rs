@@ -1,6 +1,7 @@
-//! Events to messages: one pass over a part of a journal, which keeps no more than the page that is asked for.
+//! Converts events to messages in one pass over a part of a journal. It keeps only the messages of the requested
+//! page.
 //!
-//! Which part that is, its caller knows.
+//! The caller selects the part.
 
 use std::collections::VecDeque;
 
@@ -16,22 +17,22 @@ use crate::engine::messages::StoredCall;
 use crate::engine::messages::StoredMessage;
 use crate::port::journal::Recorded;
 
-/// The messages of a journal as far as it was read.
+/// The messages of the events so far.
 pub(super) struct Fold {
     before: Option<Seq>,
     limit: usize,
     seq: Seq,
     messages: VecDeque<StoredMessage>,
-    /// Messages that wait, with the events that queued them.
+    /// Queued messages, with the events that queued them.
     queue: Vec<StoredMessage>,
-    /// Whether a run has just begun: the one before it can no longer be taken back, and all its calls are over.
+    /// Whether a run has just started: the previous run can no longer be rolled back, and all its calls are finished.
     begins: bool,
     model: Option<ModelName>,
     /// The first model of the newest run's agent.
     agents_model: Option<ModelName>,
-    /// What the run began with.
+    /// Model and mode that the run started with.
     chosen: (Option<ModelName>, Option<Mode>),
-    /// Results of the calls of the last reply, while some are open.
+    /// Results of the last reply's calls, while some are open.
     results: Vec<Option<ToolResult>>,
 }
 
@@ -56,7 +57,7 @@ impl Fold {
         self.messages.into()
     }
 
-    /// Keeps what belongs to the page, where nothing of it changes any more.
+    /// Drops messages outside the page once they can no longer change.
     fn trim(&mut self) {
         if let Some(before) = self.before {
             self.messages.retain(|message| message.seq < before);
@@ -217,7 +218,7 @@ impl Fold {
         });
     }
 
-    /// What a run says at its end beyond its replies: a failed try's text, or the engine's own words.
+    /// Adds a run's final text beyond its replies: a failed attempt's partial text, or a text from the engine.
     fn finished(&mut self, event: &Event, output: &Output, fallback: bool) {
         if let Some(text) = &output.text {
             let status = if fallback { MessageStatus::Fallback } else { MessageStatus::Partial };
@@ -229,7 +230,7 @@ impl Fold {
         }
     }
 
-    /// What no message says stands with the last one of its run.
+    /// Attaches an event that no message shows to the last message of its run.
     fn remark(&mut self, recorded: &Recorded) {
         let last = self.messages.iter_mut().rev().find(|message| message.run == recorded.event.run);
         if let Some(last) = last {
@@ -237,7 +238,7 @@ impl Fold {
         }
     }
 
-    /// A call of the last reply; results and doubts come to no other.
+    /// Returns a call of the last reply; results and doubts only concern such calls.
     fn call(&mut self, key: CallKey) -> Option<&mut StoredCall> {
         let calls = self.messages.iter_mut().rev().map(|message| &mut message.calls);
         calls.into_iter().find(|calls| !calls.is_empty())?.iter_mut().find(|call| call.call == key)
@@ -255,7 +256,7 @@ impl Fold {
                     call.state = CallState::Waiting;
                 }
             }
-            // What was shown before is of the arguments of before.
+            // The previous preview was of the previous arguments.
             Fact::CallEdited { arguments, .. } => {
                 (call.arguments, call.preview) = (Some(arguments.clone()), None);
             }
@@ -273,7 +274,7 @@ impl Fold {
         }
     }
 
-    /// A result; the last one of a step makes a message of them all.
+    /// Adds a result. The last one of a step creates the message with all results.
     fn returned(&mut self, event: &Event, key: CallKey) {
         let Fact::ToolFinished { outcome, content, error, duration_ms, .. } = &event.fact else { return };
         let Some(call) = self.call(key) else { return };
@@ -302,7 +303,7 @@ fn first_model(agent: &Agent) -> Option<ModelName> {
     agent.models.first().cloned()
 }
 
-/// What a client sees of a message.
+/// Returns the blocks of a message that clients see.
 fn shown(message: &Message) -> Vec<Block> {
     let without_native = |block: &Block| match block {
         Block::Text { text, .. } => Some(Block::Text { text: text.clone(), native: None }),

@@ -1,6 +1,6 @@
-//! Content-addressed bytes, small and large, alone and with an append.
+//! Cases of the blob port: small and large bytes, alone and with an append.
 //!
-//! How a store divides them is its own affair.
+//! How a store places them internally is not tested.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::sample::{batch, claimed};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::journal::{AppendError, Journal, StoreError};
 
-/// Runs every case of the blob port on fresh stores; the journal is the same store's.
+/// Runs every case of the blob port on fresh stores. The journal belongs to the same store.
 pub async fn blob_suite<F: Future<Output = (Arc<dyn Blobs>, Arc<dyn Journal>)>>(make: impl Fn() -> F) {
     let (blobs, journal) = make().await;
     for size in [0, 1, 4096, APPEND_MAX_BYTES - 1, APPEND_MAX_BYTES, 3 * APPEND_MAX_BYTES] {
@@ -91,7 +91,7 @@ async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Jou
     batch.events = vec![recorded(Fact::ToolKept { call, name: "tasks".to_owned(), value })].into();
     batch.blobs = vec![(blob.clone(), bytes)];
     journal.append(batch).await.unwrap();
-    // A text or a value that looks like a name is none.
+    // A text or value that looks like a reference is not one.
     let quoted = serde_json::to_string(&blob).unwrap();
     let question = Question { params: Some(json!({ "blob": blob })), ..Question::default() };
     let reply = Reply { values: Some(json!({ "blob": blob })), ..Reply::default() };
@@ -115,7 +115,7 @@ async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Jou
     journal.append(batch).await.unwrap();
     let input = Input::Note { name: "suite".to_owned(), data: json!({ "blob": blob }) };
     journal.post(&quotes, &"note".into(), &input).await.unwrap();
-    // An input that nobody has taken yet.
+    // An unconsumed input.
     let mut input = message("picture");
     if let Input::Message(new) = &mut input {
         new.message = Message { role: Role::User, blocks: vec![Block::Image { blob: blob.clone() }] }.into();

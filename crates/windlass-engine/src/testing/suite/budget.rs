@@ -1,6 +1,6 @@
-//! Budgets: no append takes more than there is, and none takes it twice.
+//! Cases of budgets: no append uses more than is available, and a retried append books once.
 //!
-//! A refused reservation leaves no trace of its batch.
+//! A rejected reservation leaves no trace of its batch.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ fn thread() -> ThreadId {
     ThreadId::from("thread-1")
 }
 
-/// A batch without events that settles and reserves; its id is drawn from nothing and means nothing.
+/// A batch without events that settles and reserves; its id is arbitrary.
 fn booking(thread: &ThreadId, at: Head, settle: Vec<Settle>, reserve: Vec<Reserve>) -> Batch {
     Batch { settle, reserve, id: BatchId(7), ..batch(thread, at, &[]) }
 }
 
-/// Used and reserved of each budget.
+/// Returns used and reserved amounts of each budget.
 async fn standings(journal: &dyn Journal) -> Vec<(String, u64, u64)> {
     let rows = journal.budgets("").await.unwrap();
     rows.into_iter().map(|row| (row.budget, row.used, row.reserved)).collect()
@@ -30,7 +30,7 @@ fn standing(budget: &str, used: u64, reserved: u64) -> (String, u64, u64) {
     (budget.to_owned(), used, reserved)
 }
 
-/// What a refusal says: budget, cap, taken and wanted.
+/// Returns budget, cap, taken and wanted from a limit error.
 fn limit(error: AppendError) -> (String, u64, u64, u64) {
     match error {
         AppendError::Limit { budget, cap, taken, wanted } => (budget, cap, taken, wanted),
@@ -54,7 +54,7 @@ pub(super) async fn what_is_reserved_and_used_is_counted(subject: JournalSubject
     assert_eq!(journal.open_reservations(&"another".into()).await.unwrap(), []);
     subject.clock.advance_ms(5);
     let mut second = batch(&thread(), head(1, 1), &["b"]);
-    // More than was reserved of one, nothing of the other, and of a third that was not reserved at all.
+    // The settlement exceeds one reservation, omits another, and includes a budget without a reservation.
     second.settle = vec![settle("one", &[("usd", 45), ("tokens", 9)])];
     journal.append(second).await.unwrap();
     let wanted = [standing("calls", 0, 0), standing("tokens", 9, 0), standing("usd", 45, 70)];
@@ -81,7 +81,7 @@ pub(super) async fn a_refused_reserve_writes_nothing(subject: JournalSubject) {
     assert_eq!(texts(&*journal, &thread(), 0, 10).await, ["a"]);
     assert_eq!(standings(&*journal).await, [standing("usd", 0, 60)]);
     assert_eq!(journal.open_reservations(&thread()).await.unwrap().len(), 1);
-    // Exactly as much as there is fits; and nothing fits into nothing.
+    // An amount that fits exactly is accepted; a cap of 0 accepts nothing.
     refused.reserve = vec![draws("two", &[("usd", 100, 39)])];
     assert_eq!(journal.append(refused).await.unwrap(), Seq(2));
     let none = booking(&thread(), head(2, 1), vec![], vec![draws("none", &[("tokens", 0, 1)])]);
@@ -149,11 +149,11 @@ pub(super) async fn the_same_append_reserves_once(subject: JournalSubject) {
     let mut first = batch(&thread(), start, &["a"]);
     first.reserve = vec![draws("one", &[("usd", 10, 6)])];
     journal.append(first.clone()).await.unwrap();
-    // As a driver does that was not told: by its position, the batch is there already.
+    // As after a lost response: the position shows that the batch was written.
     let again = journal.append(first).await.unwrap_err();
     assert!(matches!(again, AppendError::Conflict { head: Seq(1) }), "{again:?}");
     assert_eq!(standings(&*journal).await, [standing("usd", 0, 6)]);
-    // A batch without events has no position to be known by: the key is known.
+    // A batch without events does not move the head, so it is recognised by its key.
     for _ in 0..2 {
         let reserve = vec![draws("one", &[("usd", 10, 6)]), draws("two", &[("usd", 10, 3)])];
         journal.append(booking(&thread(), head(1, 1), vec![], reserve)).await.unwrap();
@@ -172,7 +172,7 @@ pub(super) async fn a_settled_key_stays_settled(subject: JournalSubject) {
     let reserve = || vec![draws("one", &[("usd", 10, 6)])];
     journal.append(booking(&thread(), start, vec![], reserve())).await.unwrap();
     journal.append(booking(&thread(), start, vec![settle("one", &[("usd", 4)])], vec![])).await.unwrap();
-    // Neither another reserve nor another settle of it counts, not even in the same batch.
+    // Neither a second reservation nor a second settlement of the key counts, not even in the same batch.
     let settles = vec![settle("one", &[("usd", 3)]), settle("two", &[]), settle("two", &[("usd", 1)])];
     let reserves = [reserve(), vec![draws("two", &[("usd", 10, 1)])]].concat();
     journal.append(booking(&thread(), start, settles, reserves)).await.unwrap();
@@ -190,7 +190,7 @@ pub(super) async fn a_key_reserves_one_set_of_amounts(subject: JournalSubject) {
     let start = claimed(&*journal, &thread()).await;
     let reserve = |cap, amount| vec![draws("one", &[("usd", cap, amount)])];
     journal.append(booking(&thread(), start, vec![], reserve(10, 6))).await.unwrap();
-    // A cap that was raised or lowered since changes nothing of what is reserved.
+    // A later change of the cap does not affect an existing reservation.
     journal.append(booking(&thread(), start, vec![], reserve(3, 6))).await.unwrap();
     let refused = journal.append(booking(&thread(), start, vec![], reserve(10, 7))).await.unwrap_err();
     let AppendError::Failed(StoreError::Refused { why }) = refused else { panic!("{refused:?}") };
@@ -213,7 +213,7 @@ pub(super) async fn settles_come_before_reserves(subject: JournalSubject) {
     let start = claimed(&*journal, &thread()).await;
     let first = vec![draws("one", &[("usd", 10, 10)])];
     journal.append(booking(&thread(), start, vec![], first)).await.unwrap();
-    // There is room for the second only because the first has used less than it took.
+    // The second reservation only fits because the first one used less than it reserved.
     let (settles, reserves) = (vec![settle("one", &[("usd", 4)])], vec![draws("two", &[("usd", 10, 6)])]);
     journal.append(booking(&thread(), start, settles, reserves)).await.unwrap();
     assert_eq!(standings(&*journal).await, [standing("usd", 4, 6)]);
@@ -292,7 +292,7 @@ pub(super) async fn a_deleted_thread_frees_what_it_reserved(subject: JournalSubj
     assert_eq!(standings(&*journal).await, [standing("calls", 0, 0), standing("usd", 5, 7)]);
     assert_eq!(journal.open_reservations(&thread()).await.unwrap(), []);
     assert_eq!(journal.open_reservations(&other).await.unwrap().len(), 1);
-    // A thread of the same name begins anew: its keys are not the old one's.
+    // A new thread with the same id starts without the old one's keys.
     let again = claimed(&*journal, &thread()).await;
     journal
         .append(booking(&thread(), again, vec![], vec![draws("three", &[("usd", 100, 2)])]))
@@ -347,10 +347,10 @@ pub(super) async fn old_days_are_cleared(subject: JournalSubject) {
     use_new("three", "usd/2026-02-10").await;
     assert_eq!(names().await, ["calls/2026-01-01", "usd", "usd/2026-01-01", "usd/2026-02-10"]);
     subject.clock.advance_ms(1);
-    // Used again, the old one is as old as it was.
+    // A new use does not change the age of the old budget.
     use_new("four", "usd/2026-01-01").await;
     use_new("five", "usd/2026-02-11").await;
-    // What somebody still has reserved stays, and so does what is for no day.
+    // A budget with reservations is kept, and so is one that is not for a day.
     assert_eq!(names().await, ["calls/2026-01-01", "usd", "usd/2026-02-10", "usd/2026-02-11"]);
     assert_eq!(journal.open_reservations(&thread()).await.unwrap().len(), 1);
 }

@@ -1,6 +1,6 @@
-//! Live signals: replay, then live, without a gap or a repeat; wakes.
+//! Cases of the bus port: replay, then live signals, without gaps or duplicates; wake-ups.
 //!
-//! Nothing is asked of what must last.
+//! Durability is not tested, because signals are not durable.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     a_wake_comes(&*make()).await;
 }
 
-/// A text fragment of the generation that began at `seq`.
+/// Creates a text fragment of the generation that started at `seq`.
 pub fn fragment(seq: u64, number: u64) -> Signal {
     Signal::Delta {
         seq: Seq(seq),
@@ -37,7 +37,7 @@ pub fn fragment(seq: u64, number: u64) -> Signal {
     }
 }
 
-/// The next signal, which must come within five seconds.
+/// Returns the next signal, which must arrive within five seconds.
 pub async fn next<T>(signals: &mut BoxStream<'static, T>) -> T {
     let next = tokio::time::timeout(Duration::from_secs(5), signals.next()).await;
     next.expect("a signal within 5 s").expect("a stream that goes on")
@@ -98,7 +98,7 @@ async fn a_follower_that_reads_a_reply_gets_its_end(bus: &dyn Bus) {
     for expected in [fragment(3, 2), fragment(3, 3), appended] {
         assert_eq!(*next(&mut follower).await, expected);
     }
-    // A later follower reads the recorded reply, also while the first one was reading.
+    // A later follower reads the recorded reply, even while the first one is still reading.
     let mut later = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&thread(), fragment(9, 1));
     for follower in [&mut follower, &mut later] {
@@ -128,11 +128,11 @@ async fn a_follower_goes_on_in_the_middle(bus: &dyn Bus) {
         bus.publish(&thread(), fragment(3, number));
     }
     let after = |seq: u64, delta: u64| Position { seq: Seq(seq), delta };
-    // Of the running generation; also where something else was recorded since it began.
+    // Positions in the running generation, also one after a later event.
     let mut same = [after(3, 7), after(5, 7)].map(|after| bus.follow(&thread(), after, Backlog::Fragments));
-    // Of one before it.
+    // A position in an earlier generation.
     let mut older = bus.follow(&thread(), after(2, 7), Backlog::Fragments);
-    // From another process's bus, which was ahead.
+    // A position from another process's bus, which had more fragments.
     let mut ahead = bus.follow(&thread(), after(3, 11), Backlog::Fragments);
     for number in 11..=12 {
         bus.publish(&thread(), fragment(3, number));
@@ -159,7 +159,7 @@ async fn a_backlog_may_come_as_a_snapshot(bus: &dyn Bus) {
     for number in 11..=12 {
         bus.publish(&thread(), fragment(3, number));
     }
-    // It was there when each of them was published.
+    // The early follower was subscribed when each fragment was published.
     for number in 1..=12 {
         assert_eq!(*next(&mut early).await, fragment(3, number));
     }
@@ -187,7 +187,7 @@ async fn what_is_no_longer_there_one_by_one_comes_as_a_whole(bus: &dyn Bus) {
     for number in MANY - 2..=MANY + 1 {
         assert_eq!(*next(&mut newest).await, fragment(3, number));
     }
-    // Whether or not the last fragment is in it, each is told once.
+    // Each fragment is delivered once, whether or not the snapshot includes the last one.
     let (told, number) = told(&*next(&mut follower).await);
     assert_eq!(told, words(number));
     assert!(number >= MANY, "{number}");
@@ -196,12 +196,12 @@ async fn what_is_no_longer_there_one_by_one_comes_as_a_whole(bus: &dyn Bus) {
     }
 }
 
-/// What the first fragments of [`fragment`] say.
+/// Returns the text of the first fragments of [`fragment`].
 fn words(count: u64) -> String {
     (1..=count).map(|number| format!("word {number} ")).collect()
 }
 
-/// The text of a snapshot and its number.
+/// Returns the text and number of a snapshot.
 fn told(signal: &Signal) -> (String, u64) {
     let Signal::Snapshot { number, parts, .. } = signal else { panic!("not a snapshot: {signal:?}") };
     let [Delta::Text { part: 0, text }] = &parts[..] else { panic!("more than a text: {parts:?}") };
@@ -216,7 +216,7 @@ async fn a_slow_follower_lags_alone(bus: &dyn Bus) {
         bus.publish(&thread(), fragment(3, number));
         assert_eq!(*next(&mut fast).await, fragment(3, number));
     }
-    // The slow one is told that it missed something, and then has all of the text: no gap, no repeat.
+    // The slow follower receives a `Lagged` signal and then the whole text, without gaps or duplicates.
     let (mut text, mut last, mut lagged) = (String::new(), 0, false);
     while last != MANY {
         match &*next(&mut slow).await {
@@ -245,7 +245,7 @@ async fn progress_and_appends_reach_followers(bus: &dyn Bus) {
 }
 
 async fn a_wake_comes(bus: &dyn Bus) {
-    // Also one from before anybody listened. A bus may give the same wake more than once.
+    // A wake-up from before the subscription also arrives. A bus may deliver a wake-up more than once.
     bus.wake(&thread());
     bus.wake(&thread());
     let mut wakes = bus.wakes();

@@ -1,6 +1,6 @@
-//! Threads that need a driver are found and claimed in one step.
+//! Threads that need a driver are found and claimed atomically.
 //!
-//! What waits or sleeps, and what a live node holds, is left out.
+//! Waiting and sleeping threads, and threads held by a live node, are skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::subject::JournalSubject;
 use crate::port::clock::Clock;
 use crate::port::journal::{AppendError, Claim, Due, Journal, ThreadStatus, ThreadView};
 
-/// Claims what is due but for some threads, gives it back, and returns the names in order.
+/// Claims the due threads except some, releases them, and returns their ids in order.
 async fn due(journal: &dyn Journal, except: &[&str], limit: usize) -> Vec<String> {
     let except: Vec<ThreadId> = except.iter().map(|id| (*id).into()).collect();
     let claimed = journal.claim_due(&except, limit).await.unwrap();
@@ -45,7 +45,7 @@ pub(super) async fn due_threads_are_claimed(subject: JournalSubject) {
     assert_eq!(due(journal, &[], 2).await.len(), 2);
     assert_eq!(due(journal, &[], 0).await, [""; 0]);
     assert_eq!(due(journal, &["posted", "running"], 2).await, ["timed"]);
-    // The clock was set back, so these deadlines would come too late.
+    // The clock was set back, so these deadlines would be reached too late.
     let ahead = |ms| ThreadView { updated_at: subject.clock.now().plus_ms(ms), ..timed(ms + 1_000) };
     put(journal, "a little ahead", ahead(30_000)).await;
     put(journal, "far ahead", ahead(180_000)).await;

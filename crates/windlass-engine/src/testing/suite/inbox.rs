@@ -1,6 +1,6 @@
 //! Inputs from outside the owner's process.
 //!
-//! Each is consumed once, with an outcome that stays.
+//! Each is consumed once, and its outcome is kept.
 
 use windlass_machine::{
     Agent, Input, InputId, Limits, Message, ModelSettings, NewMessage, Principal, Reject, Role, RunId,
@@ -80,7 +80,7 @@ pub(super) async fn an_inbox_has_room_for_so_many(subject: JournalSubject) {
         "{refused:?}"
     );
     assert_eq!(journal.posted(&thread(), &"more".into()).await.unwrap(), None);
-    // One that waits already has its room, and other threads have theirs.
+    // A pending input with this id already has its place, and other threads have their own limit.
     let known = journal.post(&thread(), &"m7".into(), &titled("again")).await.unwrap();
     assert_eq!(known, Posted::Waiting);
     claimed(&*journal, &"thread-2".into()).await;

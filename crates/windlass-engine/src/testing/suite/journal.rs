@@ -1,6 +1,6 @@
 //! Threads, appends, ownership, snapshots and deletion.
 //!
-//! A refused append leaves no trace, and a stale owner is always refused.
+//! A rejected append leaves no trace, and a stale owner is always rejected.
 
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
@@ -55,7 +55,7 @@ pub(super) async fn reading_back_pages(subject: JournalSubject) {
     let thread = ThreadId::from("thread-1");
     let at = claimed(journal, &thread).await;
     journal.append(batch(&thread, at, &["a", "b", "c", "d", "e"])).await.unwrap();
-    // A neighbour's events are nobody else's.
+    // Events of other threads are not returned.
     for other in ["thread-0", "thread-2"] {
         let at = claimed(journal, &other.into()).await;
         journal.append(batch(&other.into(), at, &["x", "y"])).await.unwrap();
@@ -160,7 +160,7 @@ pub(super) async fn a_thread_is_made_by_its_first_append(subject: JournalSubject
     assert_eq!(subject.first.append(first.clone()).await.unwrap(), Seq(1));
     assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));
     assert_eq!(subject.first.append(batch(&thread(), head(1, 1), &["b"])).await.unwrap(), Seq(2));
-    // Whoever has an id that is not new does not get the thread of another.
+    // An append that claims a new thread cannot take over an existing one.
     for other in [subject.first, subject.second] {
         let refused = other.append(first.clone()).await.unwrap_err();
         assert!(matches!(refused, AppendError::Fenced { current: Epoch(1) }), "{refused:?}");
@@ -170,7 +170,7 @@ pub(super) async fn a_thread_is_made_by_its_first_append(subject: JournalSubject
 
 pub(super) async fn a_released_thread_is_taken(subject: JournalSubject) {
     let start = claimed(&*subject.first, &thread()).await;
-    // A release of an older epoch, or of another node, changes nothing.
+    // A release with an older epoch, or by another node, changes nothing.
     subject.first.release(&thread(), Epoch(0)).await.unwrap();
     subject.second.release(&thread(), start.epoch).await.unwrap();
     assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));
@@ -241,7 +241,7 @@ pub(super) async fn a_deleted_thread_is_gone_and_its_owner_fenced(subject: Journ
     assert!(matches!(twice, StoreError::NotFound { .. }), "{twice:?}");
     let late = journal.append(batch(&thread(), head(1, 1), &["x"])).await.unwrap_err();
     assert!(matches!(late, AppendError::Failed(StoreError::NotFound { .. })), "{late:?}");
-    // A thread of the same name begins anew, but its epoch goes on, so that the old owner stays fenced.
+    // A new thread with the same id starts empty, but its epoch continues, so that the old owner stays fenced.
     let again = claimed(&*journal, &thread()).await;
     assert!(again.epoch > start.epoch, "{again:?}");
     assert_eq!(again.seq, Seq(0));

@@ -1,6 +1,6 @@
-//! Claims that hold for a time unless they are renewed.
+//! Claims with leases, which end unless they are renewed.
 //!
-//! For stores that do not notice the end of a process.
+//! For stores that cannot detect the end of a process.
 
 use windlass_machine::{Seq, ThreadId};
 
@@ -27,7 +27,7 @@ pub(super) async fn a_claim_ends_unless_it_is_renewed(subject: JournalSubject) {
     }
     subject.clock.advance_ms(lease_ms - 1);
     assert!(is_held(&*subject.second).await);
-    // Until another node takes the thread, its holder continues.
+    // The holder may continue until another node claims the thread.
     subject.clock.advance_ms(1);
     assert_eq!(subject.first.append(batch(&thread(), start, &["a"])).await.unwrap(), Seq(1));
     assert!(!is_held(&*subject.second).await);
@@ -58,7 +58,7 @@ pub(super) async fn a_claim_that_was_lost_is_not_renewed(subject: JournalSubject
     let mut gone = subject.first.renew(&claims).await.unwrap();
     gone.sort();
     assert_eq!(gone, ["nowhere".into(), lost.clone()]);
-    // The renewal by the one that lost it changes nothing for the one that has it.
+    // A renewal by the former holder does not affect the new holder's claim.
     assert_eq!(subject.second.renew(&[(lost.clone(), taken.epoch)]).await.unwrap(), []);
     subject.second.release(&lost, taken.epoch).await.unwrap();
     assert_eq!(subject.second.renew(&[(lost.clone(), taken.epoch)]).await.unwrap(), [lost]);

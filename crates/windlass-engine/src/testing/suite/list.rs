@@ -1,6 +1,6 @@
-//! List views and what needs a driver.
+//! List views and their filters.
 //!
-//! They agree with the append that wrote them.
+//! They must agree with the append that wrote them.
 
 use windlass_machine::{ForkPoint, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
@@ -10,7 +10,7 @@ use crate::port::journal::{
     Head, Journal, RunQuery, RunView, ThreadCounts, ThreadQuery, ThreadStatus, ThreadView, UsageQuery,
 };
 
-/// Appends to a thread with this row, and gives it back.
+/// Appends to a thread with this row, and releases the thread.
 pub(super) async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
     let thread = ThreadId::from(id);
     let start = claimed(journal, &thread).await;
@@ -74,7 +74,7 @@ pub(super) async fn threads_are_filtered(subject: JournalSubject) {
     assert_eq!(ids(journal, of_one).await, ["a"]);
 }
 
-/// Every thread of a query, page by page, two at a time.
+/// Returns all threads of a query, read in pages of two.
 async fn pages(journal: &dyn Journal, mut query: ThreadQuery) -> Vec<String> {
     let mut seen = Vec::new();
     query.limit = 2;
@@ -89,7 +89,7 @@ async fn pages(journal: &dyn Journal, mut query: ThreadQuery) -> Vec<String> {
 pub(super) async fn threads_are_found_by_owner_and_by_what_they_do(subject: JournalSubject) {
     use ThreadStatus::{Idle, Running, Waiting};
     let journal = &*subject.first;
-    // A thread's id, whose it is, where, what it does, its interrupts and the minute of its last change.
+    // Id, owner, workspace, status, interrupts, and minute of the last change of each thread.
     let threads = [
         ("a", "alice", "one", Idle, 0, 1),
         ("b", "alice", "one", Waiting, 1, 2),
@@ -141,7 +141,7 @@ pub(super) async fn titles_are_found_by_any_part(subject: JournalSubject) {
     for (nth, title) in titles.iter().enumerate() {
         put(journal, &format!("t{nth}"), titled(title, "one", nth as u64)).await;
     }
-    // Another title takes the place of the one before, and a deleted thread has none.
+    // A new title replaces the previous one, and a deleted thread has no title.
     put(journal, "t0", titled("Neu", "one", 0)).await;
     put(journal, "t1", ThreadView { interrupts: 0, ..titled("ab", "one", 1) }).await;
     journal.delete(&"t1".into()).await.unwrap();
@@ -275,7 +275,7 @@ pub(super) async fn queued_runs_are_found_by_id_alone(subject: JournalSubject) {
     let row = journal.run(&"begins".into()).await.unwrap().expect("a run that has begun");
     assert_eq!((row.view, row.asking), (run("begins", 2, 20), true));
     assert_eq!(journal.run(&"goes".into()).await.unwrap(), None);
-    // One that has begun is no longer queued, whatever a batch says.
+    // A run that has started is no longer queued, even if a later batch unqueues it.
     let mut again = batch(&thread, Head { seq: Seq(2), ..start }, &["a"]);
     again.unqueued = vec!["begins".into()];
     journal.append(again).await.unwrap();
@@ -285,7 +285,7 @@ pub(super) async fn queued_runs_are_found_by_id_alone(subject: JournalSubject) {
 pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
     let journal = &*subject.first;
     for (thread, owner, workspace, runs) in [
-        // Of the two that begin at the same time, the second has the smaller id.
+        // Of the two that start at the same time, the second has the smaller id.
         ("t1", "alice", "one", vec![("r1", 10, true), ("r9", 20, true), ("r2", 20, false)]),
         ("t2", "alice", "two", vec![("r3", 20, true), ("r4", 40, true)]),
         ("t3", "bob", "one", vec![("r5", 15, true), ("r6", 30, false)]),

@@ -1,6 +1,6 @@
-//! What every implementation of a port must pass, fault cases included.
+//! Test suites that every implementation of a port must pass, including fault cases.
 //!
-//! A suite panics with the case's name at the first difference; it needs a tokio runtime.
+//! A suite panics with the case's name at the first difference. It needs a tokio runtime.
 
 mod blob;
 mod budget;
@@ -28,11 +28,11 @@ use crate::port::journal::Journal;
 
 type Case = fn(JournalSubject) -> BoxFuture<'static, ()>;
 
-/// What a case needs that not every store can do.
+/// A requirement of a case that not every store meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
-    /// What a node holds is free the moment its process ends. See [`Journal::lease_ms`].
+    /// The claims of a process are released when it ends. See [`Journal::lease_ms`].
     NoticedEnds,
     /// Claims have a lease.
     Lease,
@@ -54,7 +54,7 @@ macro_rules! cases {
     };
 }
 
-/// The cases of the journal port, each with what it needs.
+/// Returns the cases of the journal port, each with its requirement.
 fn journal_cases() -> impl IntoIterator<Item = (&'static str, Needs, Case)> {
     cases![
         Nothing: [
@@ -126,7 +126,7 @@ fn journal_cases() -> impl IntoIterator<Item = (&'static str, Needs, Case)> {
     ]
 }
 
-/// Runs every case of the journal port that the store can meet, each on a fresh subject.
+/// Runs every case of the journal port whose requirement the store meets, each on a fresh subject.
 pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -> F) {
     for (name, needs, case) in journal_cases() {
         let subject = make().await;

@@ -1,6 +1,6 @@
 //! Records: compare and swap, several at once, and with an append.
 //!
-//! A change that finds something else changes nothing at all.
+//! A change whose expectation fails changes nothing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::port::records::{
     VALUE_MAX_BYTES,
 };
 
-/// A fresh, empty store as two nodes see it.
+/// A new, empty store with the views of two nodes.
 pub struct RecordsSubject {
-    /// The first node's view.
+    /// View of the first node.
     pub first: Arc<dyn Records>,
-    /// The second node's view.
+    /// View of the second node.
     pub second: Arc<dyn Records>,
-    /// The first node's journal.
+    /// Journal of the first node.
     pub journal: Arc<dyn Journal>,
-    /// The clock of both.
+    /// Clock of both nodes.
     pub clock: Arc<ManualClock>,
 }
 
@@ -60,7 +60,7 @@ pub async fn records_suite<F: Future<Output = RecordsSubject>>(make: impl Fn() -
     }
 }
 
-/// What was found where something else was expected.
+/// Returns kind, key and found version of a conflict.
 fn conflict(error: RecordError) -> (String, String, Option<u64>) {
     match error {
         RecordError::Conflict { kind, key, found } => (kind, key, found),
@@ -95,7 +95,7 @@ async fn a_record_comes_back(subject: RecordsSubject) {
     let found = subject.second.get("grant", "a").await.unwrap().expect("the record");
     assert_eq!(found, wanted);
     assert_eq!(found.value.to_string(), said.to_string(), "in the same order");
-    // The same key of another kind, or in other letters, is another record.
+    // The same key of another kind, or in other case, is another record.
     assert_eq!(records.get("mode", "a").await.unwrap(), None);
     assert_eq!(records.get("grant", "A").await.unwrap(), None);
     subject.clock.advance_ms(5);
@@ -190,7 +190,7 @@ async fn changes_are_made_all_or_none(subject: RecordsSubject) {
         assert_eq!(value(&*subject.second, "c").await, None);
         assert_eq!(newest(&*records).await, counted);
     }
-    // One after the other: each finds what those before it have left.
+    // The changes apply in order: each sees the results of the previous ones.
     let twice = vec![
         delete("a", Expect::Version(a)),
         put("a", 3, Expect::Absent),
@@ -224,13 +224,13 @@ async fn records_are_listed_by_key_and_owner(subject: RecordsSubject) {
     assert_eq!(keys(Some("alice"), None, 2).await, ["b", "c"]);
     assert_eq!(keys(Some("alice"), Some("c"), 2).await, ["d"]);
     assert_eq!(keys(Some("carol"), None, 2).await, [""; 0]);
-    // An index follows its record to another owner.
+    // The index by owner is updated when a record changes its owner.
     records.put("grant", "b", "bob", json!("b"), Expect::Any).await.unwrap();
     assert_eq!(keys(Some("bob"), None, 10).await, ["B", "a", "b"]);
     assert_eq!(keys(Some("alice"), None, 10).await, ["c", "d"]);
 }
 
-/// The newest change of a grant.
+/// Returns the number of the newest change of a grant.
 async fn newest(records: &dyn Records) -> u64 {
     records.changes(&["grant"]).await.unwrap()[0]
 }
@@ -266,7 +266,8 @@ async fn changes_are_seen_by_owner(subject: RecordsSubject) {
     assert_eq!(seen().await, [0, 0, 0]);
     let records = &subject.first;
     let mut before = seen().await;
-    // What is done to whose record, and whose numbers must grow; the others must not where a store keeps each.
+    // The owner whose record changes, and which numbers must grow. A store that keeps a number per owner must not
+    // change the others.
     for (owner, grows) in [
         (Some("alice"), [true, false, false]),
         (Some("alice"), [true, false, false]),
@@ -301,14 +302,14 @@ async fn every_change_is_counted(subject: RecordsSubject) {
     assert_eq!(counted().await, 2);
     records.delete("grant", "a", Expect::Any).await.unwrap();
     assert_eq!(counted().await, 3);
-    // Nothing was there any more, so that nothing changed.
+    // Nothing existed any more, so nothing changed.
     records.delete("grant", "a", Expect::Any).await.unwrap();
     assert_eq!(counted().await, 3);
 }
 
 async fn what_does_not_fit_is_refused(subject: RecordsSubject) {
     let records = subject.first;
-    // Two quotes belong to a text.
+    // The JSON of a text includes two quotes.
     let text = |bytes: usize| json!("x".repeat(bytes - 2));
     let put = async |kind: &str, key: &str, owner: &str, value| {
         records.put(kind, key, owner, value, Expect::Any).await
@@ -395,7 +396,7 @@ async fn an_append_with_another_record_writes_nothing(subject: RecordsSubject) {
     assert_eq!(journal.budgets("").await.unwrap(), []);
     assert_eq!(subject.first.get("mode", "b").await.unwrap(), None);
     assert_eq!(subject.first.changes(&["grant", "mode"]).await.unwrap(), [2, 0]);
-    // A limit in the way leaves the records alone.
+    // If a limit rejects the append, its record changes are not made.
     append.records = vec![RecordChange::put("grant", "a", "alice", json!(0), Expect::Version(taken))];
     append.reserve = vec![draws("one", &[("usd", 0, 1)])];
     let error = journal.append(append.clone()).await.unwrap_err();

@@ -1,6 +1,6 @@
 //! Small batches and events for the suites.
 //!
-//! Their facts mean nothing; only their places do.
+//! Their content has no meaning; only their positions matter.
 
 use serde_json::json;
 use windlass_machine::{Event, Fact, Seq, ThreadId, Timestamp};
@@ -8,13 +8,13 @@ use windlass_machine::{Event, Fact, Seq, ThreadId, Timestamp};
 use crate::port::budget::{Draw, Reserve, Settle};
 use crate::port::journal::{Batch, BatchId, Claim, Epoch, Head, Journal, ThreadStatus, ThreadView};
 
-/// An event that says `text`.
+/// Creates a note event with this text.
 pub fn note(text: &str) -> Event {
     let fact = Fact::Note { name: "suite".to_owned(), data: json!({ "text": text }) };
     Event { at: Timestamp(1_000), wall: None, run: None, fact }
 }
 
-/// A thread's columns with a status.
+/// Creates a thread's columns with this status.
 pub fn view(status: ThreadStatus) -> ThreadView {
     ThreadView {
         workspace: "default".to_owned(),
@@ -24,7 +24,7 @@ pub fn view(status: ThreadStatus) -> ThreadView {
     }
 }
 
-/// A batch of notes that follows a head; its id is the position that it leads to.
+/// Creates a batch of notes after a head. Its id is the position of its last event.
 pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
     Batch {
         thread: thread.clone(),
@@ -44,7 +44,7 @@ pub fn batch(thread: &ThreadId, head: Head, notes: &[&str]) -> Batch {
     }
 }
 
-/// What a batch sets aside: each draw is a budget, its cap and the amount.
+/// Creates a reservation; each draw is a budget, its cap and the amount.
 pub fn draws(key: &str, draws: &[(&str, u64, u64)]) -> Reserve {
     let draw = |(budget, cap, amount): &(&str, u64, u64)| Draw {
         budget: (*budget).to_owned(),
@@ -54,7 +54,7 @@ pub fn draws(key: &str, draws: &[(&str, u64, u64)]) -> Reserve {
     Reserve { key: key.to_owned(), draws: draws.iter().map(draw).collect() }
 }
 
-/// What a batch settles.
+/// Creates a settlement.
 pub(super) fn settle(key: &str, used: &[(&str, u64)]) -> Settle {
     let used = used.iter().map(|(budget, amount)| ((*budget).to_owned(), *amount)).collect();
     Settle { key: key.to_owned(), used }
@@ -68,7 +68,7 @@ pub async fn claimed(journal: &dyn Journal, thread: &ThreadId) -> Head {
     }
 }
 
-/// The texts of the notes after a position.
+/// Returns the texts of the notes after a position.
 pub(super) async fn texts(journal: &dyn Journal, thread: &ThreadId, after: u64, limit: usize) -> Vec<String> {
     let events = journal.read(thread, Seq(after), limit).await.expect("a read");
     let text = |event: &Event| match &event.fact {
@@ -78,7 +78,6 @@ pub(super) async fn texts(journal: &dyn Journal, thread: &ThreadId, after: u64, 
     events.iter().map(|recorded| text(&recorded.event)).collect()
 }
 
-/// A head in an epoch.
 pub(super) fn head(seq: u64, epoch: u64) -> Head {
     Head { seq: Seq(seq), epoch: Epoch(epoch), batch: BatchId(seq) }
 }

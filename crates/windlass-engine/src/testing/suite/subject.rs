@@ -1,20 +1,20 @@
-//! What the cases of the journal port are run on.
+//! The subject of the journal port's cases.
 //!
-//! A program makes one for each case.
+//! A program creates one for each case.
 
 use std::sync::Arc;
 
 use crate::clock::ManualClock;
 use crate::port::journal::Journal;
 
-/// A fresh, empty store as two nodes see it.
+/// A new, empty store with the views of two nodes.
 pub struct JournalSubject {
-    /// The first node's view.
+    /// View of the first node.
     pub first: Arc<dyn Journal>,
-    /// The second node's view.
+    /// View of the second node.
     pub second: Arc<dyn Journal>,
-    /// The clock of both.
+    /// Clock of both nodes.
     pub clock: Arc<ManualClock>,
-    /// Ends the first node as the death of its process would; called after `first` was dropped.
+    /// Ends the first node like the death of its process. It is called after `first` was dropped.
     pub end_first: Box<dyn FnOnce() + Send>,
 }

@@ -1,6 +1,6 @@
-//! What runs used, summed up: by part of the time, model and agent.
+//! Usage sums by time bucket, model and agent.
 //!
-//! Whole reports are compared, so that no figure lands in another's place.
+//! Whole reports are compared, so that no figure can be in another's place.
 
 use windlass_machine::{MicroUsd, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
@@ -11,7 +11,7 @@ use crate::port::journal::{
     Batch, Head, Journal, RunView, StoreError, ThreadStatus, ThreadView, Usage, UsageQuery, UsageRow,
 };
 
-/// A run of `demo/a` by `one` that has ended after 100 ms; each of its figures is its own.
+/// A run of `demo/a` by agent `one` that ended after 100 ms; all its figures are distinct.
 fn run(id: &str, started_at: u64) -> RunView {
     let usage = windlass_machine::Usage {
         input: Some(1_000),
@@ -50,7 +50,7 @@ async fn put(journal: &dyn Journal, thread: &str, (owner, workspace): (&str, &st
     journal.append(batch).await.unwrap();
 }
 
-/// The sum of so many of the runs above, in Alice's threads.
+/// The sum of this many of the runs above, in Alice's threads.
 fn sum(bucket: u64, model: &str, agent: &str, (runs, threads): (u64, u64)) -> UsageRow {
     UsageRow {
         bucket: Timestamp(bucket),
@@ -83,7 +83,7 @@ pub(super) async fn usage_is_summed_up(subject: JournalSubject) {
     let other = RunView { model: ModelName::from("demo/b"), ..run("r4", 1_199) };
     let second = RunView { agent: "two".to_owned(), ..run("r3", 1_050) };
     put(journal, "t1", alice, vec![run("r1", 1_000), run("r2", 1_099), second, other]).await;
-    // Active, and its provider tells nothing.
+    // An active run whose provider reports no tokens.
     let active = RunView {
         status: None,
         finished_at: None,
@@ -105,7 +105,7 @@ pub(super) async fn usage_is_summed_up(subject: JournalSubject) {
         threads: 2,
     };
     assert_eq!(journal.usage(&query(1_000, 1_300, 100)).await.unwrap(), wanted);
-    // One part of it all; parts begin where the time begins.
+    // One bucket for the whole time; buckets start at the query's start.
     let whole = journal.usage(&query(1_001, 1_251, 0)).await.unwrap();
     assert_eq!(whole.threads_by_bucket, [(Timestamp(1_001), 2)]);
     let begins: Vec<_> = whole.rows.iter().map(|row| (row.bucket.0, row.runs)).collect();
@@ -141,7 +141,7 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
         assert_eq!(told.rows.iter().map(|row| row.runs).sum::<u64>(), runs, "{of:?}");
         assert_eq!(told.threads, runs.min(1), "{of:?}");
     }
-    // A window of whole quarters is served from sums, which lose the runs of a deleted thread.
+    // A range of whole quarters is served from sums, which lose the runs of a deleted thread.
     let runs_in = async |thread: Option<&str>| {
         let of = UsageQuery { thread: thread.map(ThreadId::from), ..query(0, QUARTER_MS, 0) };
         journal.usage(&of).await.unwrap().rows.iter().map(|row| row.runs).sum::<u64>()
@@ -158,10 +158,10 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
 }
 
 const QUARTER_MS: u64 = 6 * 60 * 60 * 1000;
-/// Not the beginning of a quarter's journal: runs begin in the twelve quarters after it.
+/// Start of a quarter far from 0; runs start in the twelve quarters after it.
 const BASE_MS: u64 = 100 * QUARTER_MS;
 
-/// The same changes of threads and runs made in a store and in one that sums up its runs for each query.
+/// The same changes of threads and runs, made in the tested store and in one that computes sums for each query.
 struct Twins<'s> {
     stores: [&'s dyn Journal; 2],
     random: u64,
@@ -176,7 +176,7 @@ struct Twin {
 }
 
 impl Twins<'_> {
-    /// A number below a bound.
+    /// Returns a random number below a bound.
     fn below(&mut self, bound: u64) -> u64 {
         // The generator of Knuth's MMIX; its upper bits are the good ones.
         self.random =
@@ -203,12 +203,12 @@ impl Twins<'_> {
             queued: (self.below(6) == 0).then(|| "queued".into()),
             finished_at: None,
             totals: self.figures(),
-            // Runs of a fork keep their ids, so two threads have runs of one name.
+            // Runs of a fork keep their ids, so two threads have runs with the same id.
             ..run(&format!("run-{}", self.threads[nth].runs.len()), BASE_MS + self.below(12 * QUARTER_MS))
         }
     }
 
-    /// A change of a run that has begun or waits in the queue; `None` if it has ended.
+    /// Returns a changed version of a started or queued run; `None` if it has ended.
     fn change(&mut self, run: &RunView) -> Option<RunView> {
         if run.status.is_some() {
             return None;
@@ -234,7 +234,7 @@ impl Twins<'_> {
         }
     }
 
-    /// Begins a run of a thread, changes one, or deletes the thread.
+    /// Starts a run of a thread, changes one, or deletes the thread.
     async fn step(&mut self) {
         let nth = self.below(self.threads.len() as u64) as usize;
         let (known, what) = (self.threads[nth].runs.len() as u64, self.below(20));
@@ -289,7 +289,7 @@ impl Twins<'_> {
         self.threads[nth].heads = Some(after);
     }
 
-    /// A time, often the beginning of a quarter.
+    /// Returns a time that is often the start of a quarter.
     fn time(&mut self) -> u64 {
         let within = if self.below(3) == 0 { self.below(QUARTER_MS) } else { 0 };
         BASE_MS + self.below(14) * QUARTER_MS + within

@@ -1,7 +1,7 @@
-//! Changes of files, told before they are made, so that what was there can be kept.
+//! Changes of files, reported before they are made so that the old content can be kept.
 //!
-//! Nothing is kept here: whoever records says whether the change may be made. What goes round the folder, such as a
-//! command, is not told.
+//! This module stores nothing: the recorder decides whether a change may be made. Changes that bypass the folder,
+//! such as those of commands, are not reported.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,57 +14,57 @@ use windlass_machine::Digest;
 
 use super::{FolderError, FolderPath, WorkingFolder, io_error, show};
 
-/// A larger file is not kept as it was: what tools edit is text, and the store is no backup of a disk.
+/// Maximum size of a file whose old content is kept: tools edit text, and the store is not a disk backup.
 const FILE_KEPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Records what a file was before it is changed. May block; an error keeps the change from being made.
+/// Records the old content of files before they are changed. May block. An error prevents the change.
 pub trait ChangeRecorder: Send + Sync {
-    /// A file is about to be changed.
+    /// Called before a file is changed.
     fn changing(&self, change: Changing) -> Result<(), String>;
 }
 
 /// A change that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changing {
-    /// The file, relative to the folder, with every link resolved.
+    /// Path relative to the folder, with every link resolved.
     pub path: String,
-    /// What is there.
+    /// The present file.
     pub before: FileFound,
-    /// Digest and size of what is to be there; `None` where the file is deleted.
+    /// Digest and size of the new content; `None` if the file is deleted.
     pub after: Option<(Digest, u64)>,
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFound {
-    /// Nothing.
+    /// There is no entry.
     Missing,
     /// A file, with its permissions.
     File {
-        /// All of it.
+        /// Complete content.
         bytes: Bytes,
-        /// As Unix counts them.
+        /// Unix permission bits.
         mode: u32,
     },
     /// A file that is too large to be kept.
     TooLarge {
-        /// Its size.
+        /// Size of the file.
         size_bytes: u64,
     },
 }
 
-/// What is at a path now, as far as it can be what a tool left.
+/// The present content of a path, compared with sizes of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Now {
-    /// Nothing.
+    /// There is no file.
     Missing,
-    /// A file of these bytes.
+    /// A file with this digest.
     File(Digest),
-    /// A file of another size than any that is looked for.
+    /// A file whose size is none of those searched for.
     Other,
 }
 
-/// Who is told.
+/// The recorder of a folder.
 #[derive(Clone)]
 pub(super) struct Recorder(Arc<dyn ChangeRecorder>);
 
@@ -75,12 +75,12 @@ impl fmt::Debug for Recorder {
 }
 
 impl WorkingFolder {
-    /// The same folder; this recorder is told of every change that is made through it.
+    /// Returns the same folder with a recorder that receives every change made through it.
     pub fn recorded_by(&self, recorder: Arc<dyn ChangeRecorder>) -> Self {
         Self { recorder: Some(Recorder(recorder)), ..self.clone() }
     }
 
-    /// What is at a path now, never through a link.
+    /// Reads the entry at a path without following a link.
     pub(crate) fn found(&self, path: &FolderPath) -> Result<FileFound, FolderError> {
         let file = match self.open_file(path) {
             Ok(file) => file,
@@ -94,11 +94,11 @@ impl WorkingFolder {
         if bytes.len() as u64 > FILE_KEPT_MAX_BYTES {
             return Ok(FileFound::TooLarge { size_bytes: metadata.size().max(bytes.len() as u64) });
         }
-        // Only who may do what: a set-user bit is not given back to a file.
+        // Only permission bits: a restored file does not get a set-user bit.
         Ok(FileFound::File { bytes: bytes.into(), mode: metadata.permissions().mode() & 0o777 })
     }
 
-    /// Compares what is at a path now with files of these sizes; one of another size is not read.
+    /// Returns the digest of the file at a path. A file of another size than these is not read.
     pub(crate) fn digest_of(&self, path: &FolderPath, sizes: &HashSet<u64>) -> Result<Now, FolderError> {
         let mut file = match self.open_file(path) {
             Ok(file) => file,
@@ -115,7 +115,7 @@ impl WorkingFolder {
         Ok(Digest::from_hex(&hasher.finalize().to_hex()).map_or(Now::Other, Now::File))
     }
 
-    /// Tells of a change before it is made.
+    /// Reports a change before it is made.
     pub(super) fn tell(&self, path: &FolderPath, after: Option<&[u8]>) -> Result<(), FolderError> {
         let Some(Recorder(recorder)) = &self.recorder else { return Ok(()) };
         let unrecorded = |why| FolderError::Unrecorded { path: show(path.as_path()), why };

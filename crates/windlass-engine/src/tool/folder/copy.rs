@@ -1,8 +1,9 @@
-//! A folder's tree copied into an empty folder, within limits; files share their blocks where the file system can.
+//! Copies a folder's tree into an empty folder, within limits. Files share their blocks if the file system supports
+//! it.
 //!
-//! No link is followed: a link is copied as a link, and an absolute one into the old folder leads into the new one.
-//! Pipes, sockets, devices and whatever cannot be read are left out and reported. Owners, extended attributes and hard
-//! links between files are not kept.
+//! Links are copied as links and not followed; an absolute link into the old folder points into the new one. Pipes,
+//! sockets, devices and unreadable entries are skipped and reported. Owners, extended attributes and hard links
+//! between files are not preserved.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -17,48 +18,48 @@ use thiserror::Error;
 use super::temporary::is_temporary;
 use super::{FolderError, WorkingFolder, io_error, is_same, show};
 
-/// Entries whose content is synced one by one; with more of them, one sync of the whole file system is cheaper.
+/// Maximum number of files synced individually; for more, one sync of the whole file system is cheaper.
 const SYNCED_EACH: u64 = if cfg!(target_os = "linux") { 256 } else { u64::MAX };
 
-/// What a copy has at most.
+/// Limits of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLimits {
-    /// Files, directories and links together.
+    /// Maximum number of files, directories and links together.
     pub max_entries: u64,
-    /// Bytes of all files.
+    /// Maximum bytes of all files.
     pub max_bytes: u64,
-    /// Directories inside each other.
+    /// Maximum nesting of directories.
     pub max_depth: usize,
 }
 
 impl Default for CopyLimits {
-    /// 50,000 entries, 1 GiB, 64 directories deep: a code base with its dependencies, copied within seconds where the
-    /// file system shares no blocks.
+    /// 50,000 entries, 1 GiB, 64 directories deep: a code base with its dependencies. Without shared blocks, copying
+    /// takes seconds.
     fn default() -> Self {
         Self { max_entries: 50_000, max_bytes: 1024 * 1024 * 1024, max_depth: 64 }
     }
 }
 
-/// What a folder holds.
+/// The content of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderContent {
-    /// Files, directories and links.
+    /// Number of files, directories and links.
     pub entries: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Files and links changed at or after the given time, by ctime or mtime. If the folder was created later than that,
-    /// because it was copied or moved, by mtime only, which a program can set.
+    /// Files and links changed at or after the given time, by ctime or mtime. If the folder itself is newer than that
+    /// time, because it was copied or moved, only mtime counts, which programs can set.
     pub modified_since: Vec<PathBuf>,
-    /// Entries that a copy does not have.
+    /// Entries that a copy skips.
     pub left_out: Vec<LeftOut>,
 }
 
-/// An entry that a copy does not have.
+/// An entry that a copy skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Relative to the folder.
+    /// Path relative to the folder.
     pub path: PathBuf,
-    /// The reason, in words.
+    /// The reason in plain language.
     pub why: String,
 }
 
@@ -66,30 +67,30 @@ pub struct LeftOut {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// It has too many entries.
+    /// The folder has too many entries.
     #[error("it has more than {max} files, directories and links")]
     TooMany {
         /// The limit.
         max: u64,
     },
-    /// Its files are too large.
+    /// The files are too large together.
     #[error("its files have more than {max} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit, in bytes.
         max: u64,
     },
-    /// A directory lies too deep in it.
+    /// A directory is nested too deeply.
     #[error("`{path}` lies more than {max} directories deep")]
     TooDeep {
-        /// The directory.
+        /// The nested directory.
         path: String,
         /// The limit.
         max: usize,
     },
-    /// The target has files already.
+    /// The target folder already contains files.
     #[error("the new folder `{}` is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// One of the folders lies in the other.
+    /// One of the folders is inside the other.
     #[error("the new folder `{}` lies in the old one", .0.display())]
     Inside(PathBuf),
     /// A folder could not be read or written.
@@ -105,7 +106,7 @@ impl WorkingFolder {
         Ok(is_same(&look(self).map_err(failed)?, &look(other).map_err(failed)?))
     }
 
-    /// Lists what a copy would have, without the content. Blocks.
+    /// Lists what a copy would contain, without the content of files. Blocks.
     pub fn content(
         &self,
         limits: &CopyLimits,
@@ -114,7 +115,7 @@ impl WorkingFolder {
         Walk::new(self, limits, since, None)?.run()
     }
 
-    /// Refuses a folder that a copy cannot be made in: one with files, or inside this one.
+    /// Rejects a target folder that contains files or lies inside this folder.
     pub(crate) fn require_target(&self, target: &Self) -> Result<(), CopyError> {
         if target.canonical.starts_with(&self.canonical) {
             return Err(CopyError::Inside(target.path.clone()));
@@ -127,8 +128,8 @@ impl WorkingFolder {
         Ok(())
     }
 
-    /// Copies the tree into another folder, which must be empty. The copy is on the disk when this returns. After an
-    /// error the target holds a part of it. Blocks.
+    /// Copies the tree into another folder, which must be empty. The copy is durable when this returns. After an
+    /// error, the target contains a part of it. Blocks.
     pub fn copy_into(
         &self,
         target: &Self,
@@ -146,8 +147,8 @@ impl WorkingFolder {
     }
 }
 
-/// Removes a directory with all that is in it, also below directories that their owner may not write. Does not follow
-/// links. Blocks.
+/// Removes a directory with everything in it, even if its owner has no write permission for subdirectories. Does not
+/// follow links. Blocks.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -177,9 +178,9 @@ struct Walk<'a> {
     source: &'a WorkingFolder,
     limits: &'a CopyLimits,
     since: Option<SystemTime>,
-    /// Whether ctime counts. It does not in a folder created after `since`: copying sets it for every entry.
+    /// Whether ctime counts. It does not in a folder created after `since`, because copying sets it for every entry.
     knows_changes: bool,
-    /// Where the entries go; `None` if they are only counted.
+    /// Target of the copy; `None` if the entries are only counted.
     copy: Option<NewFolder<'a>>,
     found: FolderContent,
 }
@@ -221,7 +222,7 @@ impl<'a> Walk<'a> {
             }
             match directory.symlink_metadata(&name) {
                 Ok(metadata) => self.entry(directory, &name, at, &metadata, open)?,
-                // A command in the background may have deleted it.
+                // A background command may have deleted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.leave_out(at, error),
             }
@@ -318,9 +319,9 @@ impl<'a> Walk<'a> {
 struct NewFolder<'a> {
     source: &'a WorkingFolder,
     target: &'a WorkingFolder,
-    /// The permissions of directories, which are set once everything is in them.
+    /// Permissions of directories, which are set after their content was copied.
     modes: Vec<(PathBuf, u32)>,
-    /// Files that were synced by themselves.
+    /// Number of files synced individually.
     synced: u64,
 }
 
@@ -332,8 +333,8 @@ impl NewFolder<'_> {
         Ok(())
     }
 
-    /// An absolute target inside the old folder becomes the same path in the new one: else tools and commands of the
-    /// new thread would reach the old folder.
+    /// Creates a link. An absolute target inside the old folder becomes the same path in the new one; otherwise the
+    /// new thread's tools and commands would reach the old folder.
     fn link(&self, at: &Path, target: &Path) -> Result<(), FolderError> {
         let inside = if target.is_absolute() { self.source.inside(target) } else { None };
         let target = inside.map_or_else(|| target.to_owned(), |inside| self.target.canonical.join(inside));
@@ -341,7 +342,7 @@ impl NewFolder<'_> {
         parent.symlink_contents(target, name).map_err(|source| io_error("create the link", at, source))
     }
 
-    /// Copies at most one byte more than is left; returns how many the new file has.
+    /// Copies a file, at most one byte more than the limit leaves. Returns the size of the new file.
     fn file(&mut self, at: &Path, from: &File, metadata: &Metadata, left: u64) -> Result<u64, FolderError> {
         let failed = |source| io_error("copy", at, source);
         let (parent, name) = self.place(at)?;
@@ -362,10 +363,10 @@ impl NewFolder<'_> {
         Ok(to.metadata().map_err(failed)?.len())
     }
 
-    /// Sets the permissions of directories and puts what was not synced on the disk.
+    /// Sets the permissions of directories and syncs everything that was not synced yet.
     fn finish(self) -> Result<(), FolderError> {
         let syncs = self.synced <= SYNCED_EACH;
-        // Those inside come before the one they lie in, which may be closed to its owner.
+        // Inner directories first, because an outer one may not be accessible to its owner.
         for (path, mode) in self.modes.iter().rev() {
             let failed = |source| io_error("copy", path, source);
             let directory = self.target.open_directory(path)?.into_std_file();
@@ -377,14 +378,14 @@ impl NewFolder<'_> {
         let failed = |source| io_error("sync", Path::new(""), source);
         let top = self.target.open_directory(Path::new(""))?.into_std_file();
         if syncs { sync(&top) } else { sync_all(&top) }.map_err(failed)?;
-        // The directory that names the new folder.
+        // Sync the parent, which contains the name of the new folder.
         match self.target.canonical.parent() {
             Some(parent) => File::open(parent).and_then(|parent| sync(&parent)).map_err(failed),
             None => Ok(()),
         }
     }
 
-    /// The directory of an entry, and its name there.
+    /// Returns the directory of an entry, and the entry's name in it.
     fn place<'p>(&self, at: &'p Path) -> Result<(Dir, &'p OsStr), FolderError> {
         let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
             return Err(FolderError::Directory(show(at)));
@@ -393,7 +394,7 @@ impl NewFolder<'_> {
     }
 }
 
-/// Has the new file share the old one's blocks, where the file system can (`ioctl_ficlone(2)`).
+/// Lets the new file share the old one's blocks, if the file system supports it (`ioctl_ficlone(2)`).
 #[cfg(target_os = "linux")]
 fn shares_blocks(from: &File, to: &File) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
@@ -406,13 +407,13 @@ fn shares_blocks(_: &File, _: &File) -> bool {
 
 fn sync(directory: &File) -> io::Result<()> {
     match directory.sync_all() {
-        // Some file systems cannot sync a directory and say so.
+        // Some file systems cannot sync a directory and return this error.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }
 }
 
-/// Puts everything of the file system on the disk.
+/// Syncs the whole file system.
 #[cfg(target_os = "linux")]
 fn sync_all(directory: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(directory)?)

@@ -1,6 +1,6 @@
-//! Why a path in the working folder cannot be used, in words for people and for models.
+//! Errors for paths in the working folder, worded for people and for models.
 //!
-//! Where the folder lies on the machine is not told, except by the error that it cannot be opened.
+//! Only the error for a folder that cannot be opened reveals where the folder is on the machine.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,44 +9,45 @@ use thiserror::Error;
 
 use super::{MAX_LINKS, MAX_PATH_BYTES};
 
-/// Why a path in the working folder cannot be used. The text is meant for the model as well.
+/// Why a path in the working folder cannot be used. Models may see the text.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FolderError {
     /// The working folder itself cannot be opened.
     #[error("cannot open the working folder `{}`: {source}", path.display())]
     Open {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A protected path is not a glob.
+    /// A protected path is not a valid glob.
     #[error("`{glob}` is not a glob: {source}")]
     Glob {
         /// The pattern.
         glob: String,
-        /// Why.
+        /// The parse error.
         source: globset::Error,
     },
     /// The path is empty.
     #[error("the path is empty")]
     Empty,
-    /// The path contains a NUL.
+    /// The path contains a NUL character.
     #[error("the path `{0}` contains a NUL character")]
     Nul(String),
-    /// The path is longer than the system takes.
+    /// The path is longer than the system allows.
     #[error("the path `{path}` is {size_bytes} bytes long; at most {MAX_PATH_BYTES} are allowed")]
     TooLong {
-        /// Its beginning.
+        /// Beginning of the path.
         path: String,
-        /// Its length.
+        /// Length of the path.
         size_bytes: usize,
     },
-    /// The path lies outside. Where the folder lies is not said: on a server that is the operator's business.
+    /// The path is outside the folder. The message omits the folder's location, which clients of a server should not
+    /// learn.
     #[error("`{0}` is outside the working folder; write paths relative to it")]
     Outside(String),
-    /// A symbolic link on the path leads outside.
+    /// A symbolic link on the path points outside.
     #[error("`{path}` leads out of the working folder through the symbolic link `{link}`")]
     LeadsOut {
         /// The path as given.
@@ -54,39 +55,39 @@ pub enum FolderError {
         /// The link.
         link: String,
     },
-    /// Too many symbolic links.
+    /// The path contains too many symbolic links.
     #[error("`{0}` goes through more than {MAX_LINKS} symbolic links")]
     TooManyLinks(String),
     /// The path is protected from file tools.
     #[error("`{0}` is protected: file tools do not write it. Ask the user to change it")]
     Protected(String),
-    /// The path belongs to the store.
+    /// The path belongs to the engine's store.
     #[error("`{0}` belongs to the engine's store, which tools neither read nor write")]
     Store(String),
-    /// Nothing is there.
+    /// No entry exists at the path.
     #[error("`{0}` does not exist")]
     Missing(String),
-    /// A directory is there where a file is meant.
+    /// The path is a directory instead of a file.
     #[error("`{0}` is a directory")]
     Directory(String),
-    /// Something else is there where a directory is meant.
+    /// The path is not a directory.
     #[error("`{0}` is not a directory")]
     NotDirectory(String),
-    /// A pipe, socket or device is there where a file is meant.
+    /// The path is a pipe, socket or device instead of a file.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
-    /// The file may not be written.
+    /// The file is read-only.
     #[error("`{0}` is read-only")]
     ReadOnly(String),
-    /// It could not be recorded what the file was before the change.
+    /// The old content could not be recorded, so the file was not changed.
     #[error("`{path}` was not changed: {why}")]
     Unrecorded {
         /// The path.
         path: String,
-        /// Why.
+        /// Why recording failed.
         why: String,
     },
-    /// It would hold more than there is room for.
+    /// The file would exceed the folder's quota.
     #[error("`{path}` was not written: {why}")]
     NoRoom {
         /// The path.
@@ -99,17 +100,17 @@ pub enum FolderError {
         "`{0}` resolves to another file than when the call was approved; nothing was changed; call the tool again"
     )]
     LeadsElsewhere(String),
-    /// Something was swapped while it was opened.
+    /// The entry was replaced while it was being opened.
     #[error("`{0}` changed while it was being opened; try again")]
     Changed(String),
-    /// The system refused.
+    /// The system returned an error.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// The path.
         path: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,6 +1,6 @@
 //! Binds a call to the files that its paths resolved to when the gate judged it.
 //!
-//! It evaluates no rule. A link that changes after the verdict is detected when the tool resolves the path.
+//! This module evaluates no rule. A link that changes after the verdict is detected when the tool resolves the path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_machine::{PathArgument, PathTarget};
 
 use super::{FolderPath, WorkingFolder};
 
-/// Paths that were judged, by their spellings, with what each led to.
+/// Judged paths as written, with what each resolved to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JudgedPaths(Arc<[(String, Option<PathTarget>)]>);
 
@@ -35,7 +35,7 @@ impl WorkingFolder {
         Some(PathTarget { folders, lexical: text(&lexical)?, resolved: text(&resolved)? })
     }
 
-    /// The same folder for one call: refuses a judged path that now resolves to another file.
+    /// Returns the folder for one call, which rejects a judged path that now resolves to another file.
     pub(crate) fn bound_to(&self, paths: impl IntoIterator<Item = (String, PathArgument)>) -> Self {
         let judged = paths.into_iter().map(|(given, path)| (given, path.target)).collect();
         Self { judged: JudgedPaths(judged), ..self.clone() }
@@ -77,7 +77,7 @@ mod tests {
         assert!(bound.resolve("docs/l/b").is_ok(), "only what was judged is bound");
         turn("../src");
         assert!(bound.resolve("docs/l/a").is_ok());
-        // What was refused when it was judged is refused, also where it could be resolved by now.
+        // A path that was refused at the verdict stays refused, even if it can be resolved now.
         let refused = PathArgument { argument: "/path".into(), target: None };
         let bound = folder.bound_to([("docs/a".to_owned(), refused)]);
         assert!(matches!(bound.resolve("docs/a"), Err(FolderError::LeadsElsewhere(_))));

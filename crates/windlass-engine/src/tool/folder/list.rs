@@ -1,36 +1,36 @@
-//! Listing and deleting in a working folder, for the people who look after it: what is no file and no directory is
-//! left out, and links are not followed.
+//! Listing and deleting in a working folder, for file browsers. Entries other than files and directories are omitted,
+//! and links are not followed.
 
 use std::path::Path;
 
 use super::{FolderError, FolderPath, WorkingFolder, io_error};
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in the directory.
+    /// Name of the entry in its directory.
     pub name: String,
-    /// What it is.
+    /// File or directory.
     pub kind: EntryKind,
     /// When it last changed, in milliseconds since the Unix epoch.
     pub modified_at_ms: u64,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A file.
+    /// A regular file.
     File {
-        /// Its size.
+        /// Size of the file.
         size_bytes: u64,
     },
-    /// A directory.
+    /// A directory; its own entries are not counted.
     Directory,
 }
 
 impl WorkingFolder {
-    /// What a directory of the folder holds, sorted by name, at most `limit`; what bears the store's name is left out.
-    /// Looks at the disk, so call it where blocking is allowed.
+    /// Lists a directory, sorted by name, at most `limit` entries, without the store. Reads the disk, so call it
+    /// where blocking is allowed.
     pub fn list(&self, path: Option<&FolderPath>, limit: usize) -> Result<Vec<Entry>, FolderError> {
         let relative = path.map_or(Path::new(""), FolderPath::as_path);
         let failed = |source| io_error("list", relative, source);
@@ -39,7 +39,7 @@ impl WorkingFolder {
         for entry in directory.entries().map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // One that is gone by now is none.
+            // An entry that was deleted meanwhile is skipped.
             let Ok(metadata) = entry.metadata() else { continue };
             let kind = match metadata.is_dir() {
                 true => EntryKind::Directory,
@@ -60,7 +60,7 @@ impl WorkingFolder {
         Ok(entries)
     }
 
-    /// Deletes a file; a protected one is refused.
+    /// Deletes a file. Fails if it is protected.
     pub fn delete(&self, path: &FolderPath) -> Result<(), FolderError> {
         self.refuse_protected(path)?;
         let (parent, name) = self.parent_of(path)?;

@@ -1,6 +1,6 @@
-//! Paths that file tools never write: what would let a model run code or loosen its own rules.
+//! Paths that file tools never write, because they would let a model run code or loosen its own rules.
 //!
-//! Reading them is allowed. A later answer of a person may allow a write; nothing here asks.
+//! Reading them is allowed. This module asks no person for permission.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::FolderError;
 
-/// Globs of paths that file tools never write, matched without regard to letters' case.
+/// Globs of paths that file tools never write, matched without regard to case.
 #[derive(Clone, Debug)]
 pub struct ProtectedPaths {
     globs: GlobSet,
-    /// Paths at the folder's top that may themselves be links: their targets are protected as well.
+    /// Paths at the top of the folder that may themselves be links: their targets are protected as well.
     anchors: Vec<PathBuf>,
-    /// Single files, in small letters.
+    /// Single files, in lower case.
     files: Vec<String>,
 }
 
 impl ProtectedPaths {
-    /// Makes a list of globs, relative to the folder. What lies below a match is protected as well.
+    /// Creates a list from globs relative to the folder. Everything below a match is protected as well.
     pub fn new<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Self, FolderError> {
         let mut set = GlobSetBuilder::new();
         let mut anchors = Vec::new();
         let failed = |glob: &str, source| FolderError::Glob { glob: glob.to_owned(), source };
         for glob in globs {
-            // A file system may ignore case; refusing `Windlass.toml` elsewhere costs nothing.
+            // A file system may ignore case; protecting `Windlass.toml` elsewhere is harmless.
             let built = GlobBuilder::new(glob).case_insensitive(true).literal_separator(true).build();
             set.add(built.map_err(|source| failed(glob, source))?);
             let anchor = glob.strip_prefix("**/").unwrap_or(glob);
@@ -37,13 +37,14 @@ impl ProtectedPaths {
         Ok(Self { globs, anchors, files: Vec::new() })
     }
 
-    /// The default list: this engine's configuration and policy, git's insides, start-up files of shells, sessions and
-    /// editors. It does not contain workflows of a forge: they run elsewhere, after a push.
+    /// Returns the default list: this engine's configuration and policy, git directories, start-up files of shells
+    /// and sessions, and editor settings. Workflows of a forge are not included, because they run elsewhere after a
+    /// push.
     pub fn default_globs() -> &'static [&'static str] {
         DEFAULT
     }
 
-    /// Tells whether a relative path, or a directory above it, is protected.
+    /// Whether a relative path, or a directory above it, is protected.
     pub(super) fn contains(&self, path: &Path) -> bool {
         path.ancestors().any(|part| !part.as_os_str().is_empty() && self.globs.is_match(part))
             || self.files.contains(&in_small_letters(path))
@@ -65,7 +66,7 @@ fn in_small_letters(path: &Path) -> String {
 
 impl Default for ProtectedPaths {
     fn default() -> Self {
-        // Invariant: the list below is constant and a test builds it.
+        // Invariant: the list below is constant, and a test builds it.
         Self::new(DEFAULT.iter().copied()).expect("the default globs are valid")
     }
 }
@@ -73,10 +74,10 @@ impl Default for ProtectedPaths {
 const DEFAULT: &[&str] = &[
     "**/windlass.toml",
     "**/windlass.policy.toml",
-    // The user's own, as the platforms have it.
+    // The user's own policy, wherever the platform puts it.
     "**/windlass/policy.toml",
-    // All of it, not only `hooks` and `config`: `commondir` and `modules` lead to other hooks. The
-    // file `.git` of a linked work tree names the directory.
+    // The whole directory, not only `hooks` and `config`: `commondir` and `modules` point to other hooks. In a linked
+    // work tree, `.git` is a file that names the directory.
     "**/.git",
     ".git/hooks",
     ".git/config",
@@ -104,7 +105,7 @@ const DEFAULT: &[&str] = &[
     "**/.local/bin",
     "**/.ssh",
     "**/.envrc",
-    // Files that editors, package managers and git execute on their own, and that start tool servers.
+    // Files that editors, package managers and git execute automatically, or that start tool servers.
     "**/.vimrc",
     "**/.exrc",
     "**/.npmrc",

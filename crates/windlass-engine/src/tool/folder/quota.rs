@@ -1,21 +1,21 @@
-//! How many bytes may be written into a folder, where its program sets a limit.
+//! Limits the bytes in a folder, if the host program sets a limit.
 //!
-//! What files hold is counted by the program, which may have several folders under one limit.
+//! The program counts the bytes; one limit may cover several folders.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{FolderError, FolderPath, WorkingFolder, show};
 
-/// A limit of the bytes that files may hold. It is asked where blocking is allowed.
+/// A limit on the bytes of files. Called where blocking is allowed.
 pub trait FolderQuota: Send + Sync {
-    /// Takes room for bytes that are about to be written. The error says why they do not fit, in words for a model.
+    /// Reserves room for bytes about to be written. The error says why they do not fit, worded for a model.
     fn take(&self, bytes: u64) -> Result<(), String>;
 
-    /// The bytes that files hold now. The error says why that is not known.
+    /// Returns the bytes of all files now. The error says why they cannot be counted.
     fn taken(&self) -> Result<u64, String>;
 
-    /// The bytes that files may hold.
+    /// Returns the maximum bytes of all files.
     fn limit(&self) -> u64;
 }
 
@@ -30,17 +30,17 @@ impl fmt::Debug for Quota {
 }
 
 impl WorkingFolder {
-    /// Limits what may be written: file tools are refused what does not fit, and commands that write more are stopped.
+    /// Sets a limit. File tools reject writes beyond it, and commands that write more are stopped.
     pub fn with_quota(self, quota: Arc<dyn FolderQuota>) -> Self {
         Self { quota: Some(Quota(quota)), ..self }
     }
 
-    /// The limit on what the folder may hold, if it has one.
+    /// Returns the folder's limit, if it has one.
     pub fn quota(&self) -> Option<&Arc<dyn FolderQuota>> {
         self.quota.as_ref().map(|quota| &quota.0)
     }
 
-    /// Takes room for a file that is about to be written. The file that it replaces makes room.
+    /// Reserves room for a file about to be written, less the size of the file that it replaces.
     pub(super) fn take_room(&self, path: &FolderPath, bytes: u64) -> Result<(), FolderError> {
         let Some(quota) = self.quota() else { return Ok(()) };
         let replaced = self.metadata(path).map_or(0, |found| found.len());

@@ -1,7 +1,7 @@
-//! The unfinished file beside the one that is to be replaced, and what dead processes left of such files.
+//! Temporary files for atomic replacement, and the cleanup of those that dead processes left.
 //!
-//! Its writer holds a lock on it, which the kernel frees however the writer dies: whoever can take the lock may
-//! delete the file. Nothing else in the folder is ever touched.
+//! The writer holds a lock on its temporary file, which the kernel releases when the writer dies. A process that can
+//! take the lock may delete the file. No other file is touched.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,26 +13,26 @@ use std::sync::{Mutex, PoisonError};
 
 use cap_std::fs::{Dir, MetadataExt, OpenOptions, OpenOptionsExt};
 
-/// Names tried before giving up: only what crashed processes left behind is in the way.
+/// Attempts at an unused name; only files from crashed processes occupy names.
 const MAX_NAMES: usize = 100;
 
-/// Directories remembered as cleared; beyond that some are looked through once more.
+/// Maximum number of directories remembered as cleared; beyond it, some are searched again.
 const MAX_CLEARED: usize = 1_024;
 
-/// A new file under a name of its own, locked as long as this lives.
+/// A new file with a unique name, locked as long as this exists.
 pub(super) struct Temporary {
     pub name: String,
     pub file: std::fs::File,
 }
 
 impl Temporary {
-    /// Creates a file of an unused name in the directory, so that a rename stays on one file system.
+    /// Creates a file with an unused name in the directory, so that the rename stays on one file system.
     pub fn create(directory: &Dir, replaces: bool) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if replaces {
-            // Nobody may read the new content of a private file before it has that file's mode.
+            // The new content of a private file must not be readable before it gets that file's mode.
             options.mode(0o600);
         }
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -53,14 +53,14 @@ impl Temporary {
     }
 }
 
-/// Locks a file that was just created. Another process may have taken it for a leftover in the moment before: then
-/// it deletes the file, or has done so.
+/// Locks a newly created file. Another process may have mistaken it for a leftover just before, and delete it or have
+/// deleted it; then this returns `false`.
 fn is_kept(file: &std::fs::File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     match file.try_lock() {
         Ok(()) => Ok(file.metadata()?.nlink() > 0),
         Err(TryLockError::WouldBlock) => Ok(false),
-        // A file system without locks: nobody can take the lock there, and so nobody deletes the file.
+        // On a file system without locks, no process can take the lock, so none deletes the file.
         Err(TryLockError::Error(_)) => Ok(true),
     }
 }
@@ -68,7 +68,7 @@ fn is_kept(file: &std::fs::File) -> io::Result<bool> {
 const BEGIN: &str = ".windlass-";
 const END: &str = ".tmp";
 
-/// Whether a name is one that [`Temporary::create`] gives.
+/// Whether a name matches those of [`Temporary::create`].
 pub(super) fn is_temporary(name: &OsStr) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.to_str()
@@ -76,15 +76,15 @@ pub(super) fn is_temporary(name: &OsStr) -> bool {
         .is_some_and(|(process, count)| number(process) && number(count))
 }
 
-/// The directories whose leftovers this process has deleted.
+/// The directories that this process has cleared.
 #[derive(Debug, Default)]
 pub(super) struct Cleared(Mutex<HashSet<PathBuf>>);
 
 impl Cleared {
-    /// Deletes what dead processes left in a directory, the first time that it is asked.
+    /// Deletes the files that dead processes left in a directory, once per directory.
     pub fn clear(&self, path: &Path, directory: &Dir) {
         {
-            // A panic cannot leave the set half changed.
+            // A panic cannot leave the set inconsistent.
             let mut cleared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if cleared.len() >= MAX_CLEARED {
                 cleared.clear();
@@ -93,7 +93,7 @@ impl Cleared {
                 return;
             }
         }
-        // What cannot be listed, opened or deleted stays: it is in nobody's way.
+        // Entries that cannot be listed, opened or deleted stay; they do no harm.
         let Ok(entries) = directory.entries() else { return };
         for entry in entries.flatten().filter(|entry| is_temporary(&entry.file_name())) {
             let _ = delete_if_left(directory, &entry.file_name());
@@ -101,7 +101,7 @@ impl Cleared {
     }
 }
 
-/// Deletes a file whose writer is gone. While this holds the lock, nobody else gives the name to another file.
+/// Deletes a file whose writer is gone. While this holds the lock, no other process can reuse the name.
 fn delete_if_left(directory: &Dir, name: &OsStr) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -168,7 +168,7 @@ mod tests {
         left.extend([".windlass-1-1.tmp".to_owned(), ".windlass-1-2.tmp".to_owned(), alive.name.clone()]);
         left.sort();
         assert_eq!(names(root.path()), left);
-        // Once a process is enough: who writes often does not look each time.
+        // A directory is cleared once per process, so that frequent writers do not search it each time.
         let later = Temporary::create(&directory, false).unwrap().name;
         cleared.clear(Path::new(""), &directory);
         assert!(names(root.path()).contains(&later));
@@ -176,7 +176,7 @@ mod tests {
         assert!(!names(root.path()).contains(&later));
     }
 
-    /// Whoever clears may open the new file before its writer has locked it.
+    /// A clearing process may open the new file before its writer has locked it.
     #[test]
     fn a_writer_notices_that_its_new_file_was_taken_for_a_leftover() {
         let root = tempfile::tempdir().unwrap();

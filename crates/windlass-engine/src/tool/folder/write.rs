@@ -1,7 +1,7 @@
-//! Writing a file of the working folder so that a reader sees the old content or the new one.
+//! Writes files of the working folder atomically: a reader sees the old content or the new one.
 //!
-//! The new content is on the disk before it gets the name, and the name is on the disk before the
-//! call returns. Ownership, extended attributes and hard links of the old file are not kept.
+//! The new content is durable before it gets the name, and the name is durable before the call returns. Owner,
+//! extended attributes and hard links of the old file are not preserved.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -15,9 +15,9 @@ use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at,
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// There was no file.
+    /// There was no file before.
     Created,
-    /// A file was replaced.
+    /// An existing file was replaced.
     Overwritten,
 }
 
@@ -30,19 +30,19 @@ impl WorkingFolder {
         if is_protected { Err(FolderError::Protected(path.to_string())) } else { Ok(()) }
     }
 
-    /// Replaces a file's content at once, or creates it with the directories above it.
+    /// Replaces a file's content atomically, or creates it with missing parent directories.
     ///
-    /// An existing file keeps its mode. A protected or read-only file is refused, and one that the folder has no room
-    /// for. After an error the old content is still there, unless the error came from the very last step, the sync of
+    /// An existing file keeps its mode. Fails for a protected or read-only file, and if the folder's quota is
+    /// exceeded. After an error the old content is still there, unless the error came from the last step, the sync of
     /// the directory.
     ///
-    /// In the folder of a call it is recorded first what was there, and the thread waits for it: call it where
-    /// blocking is allowed.
+    /// In the folder of a call, the old content is recorded first, and this waits for the thread's driver. Call it
+    /// where blocking is allowed.
     pub fn write(&self, path: &FolderPath, content: &[u8]) -> Result<Written, FolderError> {
         self.write_as(path, content, None)
     }
 
-    /// The same; a file that is not there gets these permissions.
+    /// Like [`write`](Self::write); a new file gets these permissions.
     pub(crate) fn write_as(
         &self,
         path: &FolderPath,
@@ -60,7 +60,7 @@ impl WorkingFolder {
         let permissions = match directory.symlink_metadata(name) {
             Ok(metadata) => {
                 refuse_irregular(&metadata, target)?;
-                // Replacing a name needs no right to write the old file: honour its mode here.
+                // Renaming over a file needs no permission to write it, so its mode is checked here.
                 if metadata.permissions().readonly() {
                     return Err(FolderError::ReadOnly(show(target)));
                 }
@@ -77,7 +77,7 @@ impl WorkingFolder {
         Ok(written)
     }
 
-    /// Deletes a regular file. A protected or read-only one is refused. What it was is recorded first, as with
+    /// Deletes a regular file. Fails for a protected or read-only one. The old content is recorded first, as for
     /// [`WorkingFolder::write`].
     pub fn remove(&self, path: &FolderPath) -> Result<(), FolderError> {
         self.refuse_protected(path)?;
@@ -92,8 +92,8 @@ impl WorkingFolder {
         directory.remove_file(&name).and_then(|()| sync(&directory)).map_err(failed)
     }
 
-    /// Deletes what writers that died in the middle left in the folder itself. A directory below it is cleared
-    /// before something is written there: looking through all of them would take too long.
+    /// Deletes temporary files of dead writers in the folder's top directory. A subdirectory is cleared before the
+    /// first write to it, because searching all of them would take too long.
     pub fn clear_leftovers(&self) {
         let top = Path::new("");
         if let Ok(directory) = self.open_directory(top) {
@@ -101,7 +101,7 @@ impl WorkingFolder {
         }
     }
 
-    /// Opens a directory, making those that are missing.
+    /// Opens a directory, creating missing ones.
     fn create_directories(&self, relative: &Path) -> Result<Dir, FolderError> {
         let mut directory = self.open_directory(Path::new(""))?;
         let mut reached = PathBuf::new();
@@ -113,7 +113,7 @@ impl WorkingFolder {
             directory = if is_missing {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-                    // Its name is on the disk before the file's is.
+                    // The name of the directory must be durable before that of the file.
                     Ok(()) => sync(&directory).map_err(failed)?,
                     Err(_) => {}
                 }
@@ -125,7 +125,7 @@ impl WorkingFolder {
         Ok(directory)
     }
 
-    /// Tells whether a protected name is a link to a path or to a directory above it.
+    /// Whether a protected name is a link to a path or to a directory above it.
     fn leads_to(&self, anchor: &Path, path: &Path) -> bool {
         let shown = show(anchor);
         self.follow(anchor, &shown).is_ok_and(|target| target != anchor && path.starts_with(target))
@@ -143,17 +143,17 @@ fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissio
         directory.rename(&new.name, directory, name)
     })();
     if renamed.is_err() {
-        // The first error is the one to tell.
+        // Report the first error, not this one.
         let _ = directory.remove_file(&new.name);
     }
     renamed?;
     sync(directory)
 }
 
-/// Puts a directory's names on the disk.
+/// Syncs a directory, so that its names are durable.
 fn sync(directory: &Dir) -> io::Result<()> {
     match directory.try_clone()?.into_std_file().sync_all() {
-        // Some file systems cannot sync a directory and say so.
+        // Some file systems cannot sync a directory and return this error.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }

@@ -1,46 +1,46 @@
-//! What a thread has loaded: kept with the thread, with the tools as they were then.
+//! The tools that a thread has loaded, stored with the thread in their form at that time.
 //!
-//! The order is that of loading, so that a prompt only grows at its end. What is one run's alone counts for that run, and
-//! is kept apart, behind the rest, also where it was loaded before some of that: a tool of its own may have the name of another that the thread has loaded.
+//! The order is that of loading, so that a prompt only grows at its end. A run's own tools count for that run only.
+//! They are stored separately and listed after the others, because one may have the name of another loaded tool.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{RunId, ToolName, ToolSpec};
 
-/// What is kept under [`windlass_machine::LOADED_TOOLS`].
+/// The content of the state under [`windlass_machine::LOADED_TOOLS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Loaded {
-    /// What counts for every run of the thread.
+    /// Tools that count for every run of the thread.
     #[serde(flatten)]
     pub shared: Part,
-    /// What is one run's alone.
+    /// Own tools of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     alone: Option<OfRun>,
-    /// How earlier builds kept that: among the rest, and marked.
+    /// The format of earlier builds for own tools: mixed with the others, and marked.
     #[serde(skip_serializing)]
     own: Option<Marked>,
 }
 
-/// Toolsets and tools.
+/// Loaded toolsets and tools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Part {
-    /// Toolsets, and whether with the tools that write. (SK-C4)
+    /// Loaded toolsets, and whether with their writing tools. (SK-C4)
     toolsets: Vec<(String, bool)>,
-    /// The tools, as the model is shown them.
+    /// The tools as the model is shown them.
     specs: Vec<ToolSpec>,
 }
 
-/// What is one run's alone.
+/// Own tools of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OfRun {
     run: RunId,
     part: Part,
 }
 
-/// What is one run's alone, by its names.
+/// Names of one run's own toolsets and tools.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Marked {
     run: RunId,
@@ -49,7 +49,7 @@ struct Marked {
 }
 
 impl Loaded {
-    /// What was kept, as it counts for a run; nothing where this build cannot read it.
+    /// Parses the stored state for a run; empty if this build cannot decode it.
     pub fn read(kept: Option<&str>, run: &RunId) -> Self {
         let mut loaded: Self = kept.and_then(|kept| serde_json::from_str(kept).ok()).unwrap_or_default();
         if let Some(marked) = loaded.own.take() {
@@ -68,24 +68,24 @@ impl Loaded {
         self.alone = Some(OfRun { run: marked.run.clone(), part });
     }
 
-    /// What is this run's alone; what was another's is gone since it was read.
+    /// Returns the run's own part. Parts of other runs were dropped when the state was read.
     pub fn of_run(&mut self, run: &RunId) -> &mut Part {
         let none = || OfRun { run: run.clone(), part: Part::default() };
         &mut self.alone.get_or_insert_with(none).part
     }
 
-    /// What is alone the run's for which it was read.
+    /// Returns the own part of the run for which the state was read.
     pub fn alone(&self) -> Option<&Part> {
         self.alone.as_ref().map(|alone| &alone.part)
     }
 
-    /// Whether a toolset is loaded in any part, and whether with the tools that write.
+    /// Whether a toolset is loaded in any part, and whether with its writing tools.
     pub fn toolset(&self, name: &str) -> Option<bool> {
         self.shared.toolset(name).max(self.alone().and_then(|part| part.toolset(name)))
     }
 
-    /// The tools as the model of the run is shown them. What the run has of its own, by name, is shown as it loaded that
-    /// itself, and never with the words of another tool.
+    /// Returns the tools as the model of the run is shown them. For the names in `own`, only what the run itself has
+    /// loaded counts, never another tool's description.
     pub fn shown<'a>(&'a self, own: &'a [ToolName]) -> impl Iterator<Item = &'a ToolSpec> {
         let shared = self.shared.specs.iter().filter(move |spec| !own.contains(&spec.name));
         shared.chain(self.alone().into_iter().flat_map(|part| &part.specs))
@@ -93,12 +93,12 @@ impl Loaded {
 }
 
 impl Part {
-    /// Whether a toolset is loaded, and whether with the tools that write.
+    /// Whether a toolset is loaded, and whether with its writing tools.
     pub fn toolset(&self, name: &str) -> Option<bool> {
         self.toolsets.iter().find(|(loaded, _)| loaded == name).map(|(_, writes)| *writes)
     }
 
-    /// Notes a toolset; what was loaded is never taken back.
+    /// Adds a toolset. Loading is never undone.
     pub fn note(&mut self, name: &str, writes: bool) {
         match self.toolsets.iter_mut().find(|(loaded, _)| loaded == name) {
             Some((_, loaded)) => *loaded |= writes,
@@ -106,7 +106,7 @@ impl Part {
         }
     }
 
-    /// Adds a tool, or takes its newer shape.
+    /// Adds a tool, or replaces it with its newer version.
     pub fn add(&mut self, spec: &ToolSpec) {
         match self.specs.iter_mut().find(|known| known.name == spec.name) {
             Some(known) => known.clone_from(spec),
@@ -114,7 +114,6 @@ impl Part {
         }
     }
 
-    /// Whether a tool is loaded.
     pub fn has(&self, name: &ToolName) -> bool {
         self.specs.iter().any(|known| known.name == *name)
     }

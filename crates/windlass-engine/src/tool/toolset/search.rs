@@ -1,27 +1,26 @@
 //! Search in the names and descriptions of tools: BM25 with the usual constants.
 //!
-//! Words are cut at everything but letters and digits, and where a small letter is followed by a capital; a name's words
-//! count three times, since a name says more than a sentence. (Robertson and Zaragoza, "The Probabilistic Relevance
-//! Framework: BM25 and Beyond", 2009)
+//! Words are split at everything except letters and digits, and between a lower-case and an upper-case letter. The
+//! words of a name count three times, because a name is more specific than a sentence. (Robertson and Zaragoza, "The
+//! Probabilistic Relevance Framework: BM25 and Beyond", 2009)
 
 use std::collections::HashMap;
 
 use windlass_machine::{ToolName, ToolSpec};
 
-/// How soon a word that is repeated counts for little more.
+/// Saturation of repeated words.
 const K1: f64 = 1.2;
-/// How much a long description counts against a tool.
+/// Strength of the normalisation by length.
 const B: f64 = 0.75;
-/// How often a name's words count.
+/// Weight of a name's words.
 const NAME_COUNTS: u32 = 3;
 
-/// An inverted index.
 #[derive(Default)]
 pub(super) struct Index {
     names: Vec<ToolName>,
     lengths: Vec<u32>,
     mean_length: f64,
-    /// For each word the tools that have it, and how often.
+    /// For each word, the tools that contain it, with the number of occurrences.
     postings: HashMap<String, Vec<(u32, u32)>>,
 }
 
@@ -44,7 +43,7 @@ impl Index {
         index
     }
 
-    /// The tools that fit a query, best first; those that fit alike by name.
+    /// Returns the tools that match a query, best first; equal scores are ordered by name.
     pub fn search(&self, query: &str, limit: usize) -> Vec<&ToolName> {
         let mut scores: HashMap<u32, f64> = HashMap::new();
         for word in words(query) {
@@ -64,7 +63,7 @@ impl Index {
     }
 }
 
-/// The words of a text in small letters. A plural's `s` is left off, so that `pods` finds `pod`.
+/// Returns the words of a text in lower case, without a plural `s`, so that `pods` finds `pod`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut spaced = String::with_capacity(text.len() + 8);
     let mut was_small = false;

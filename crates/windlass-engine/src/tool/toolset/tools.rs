@@ -1,7 +1,7 @@
-//! `load_toolset` and `tool_search`: the model's way to tools that no request carries yet. (SK-C2..C6, LM-T12)
+//! `load_toolset` and `tool_search`: a model's access to tools that requests do not contain yet. (SK-C2..C6, LM-T12)
 //!
-//! Both read and change what is kept with the thread, and nothing else, so that nobody is asked. What they bring is
-//! shown from the next step on. A tool that is loaded is not let through thereby.
+//! Both only read and change the thread's own tool state, so no approval is needed. Loaded tools are shown from the
+//! next step. Loading a tool does not allow its calls.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolTraits};
 /// The names of these tools.
 pub(crate) const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
 
-/// Tools on the shelf from which on they can be searched: fewer are seen at a glance in their toolsets.
+/// Number of loadable tools from which search is offered; fewer are easy to find in their toolsets.
 const SEARCH_FROM: usize = 20;
-/// Toolsets whose descriptions are shown with their names; with more, the names alone.
+/// Maximum number of toolsets listed with descriptions; if there are more, only names are listed.
 const DESCRIBED: usize = 12;
-/// Characters of such a description.
+/// Maximum characters of such a description.
 const DESCRIPTION_CHARS: usize = 100;
-/// Tools that a search brings at most, and unless it says.
+/// Maximum and default number of search results.
 const FOUND_MAX: u64 = 20;
 const FOUND: u64 = 5;
-/// Characters of a tool's description in a search's answer: the whole is in what is loaded.
+/// Maximum characters of a description in search results; the loaded tool has all of it.
 const SHOWN_CHARS: usize = 160;
-/// What a thread keeps of its tools at most; a thread keeps no more under one name.
+/// Maximum size of the stored state, which is that of any tool state.
 const LOADED_MAX_BYTES: usize = 256 * 1024;
 
-/// The tools that a shelf needs: none where nothing has to be loaded.
+/// Returns the loading tools that a shelf needs: none if no tool has to be loaded.
 pub(crate) fn shelf_tools(shelf: &Arc<Shelf>) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if !shelf.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn shelf_tools(shelf: &Arc<Shelf>) -> Vec<Arc<dyn Tool>> {
 }
 
 fn traits() -> ToolTraits<'static> {
-    // Not pure: two of them beside each other would not know of each other.
+    // Not pure: two parallel calls would overwrite each other's state.
     ToolTraits { class: Some(EffectClass::Idempotent), keeps: Some(LOADED_TOOLS), ..ToolTraits::default() }
 }
 
@@ -81,7 +81,7 @@ impl Tool for LoadToolset {
         let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
         let had = self.shelf.has_loaded_set(&loaded, &toolset);
-        // What was loaded with its write tools keeps them. (SK-C4)
+        // A toolset that was loaded with its writing tools keeps them. (SK-C4)
         let writes = writes || loaded.toolset(&toolset).unwrap_or_default();
         self.shelf.load(&mut loaded, &toolset, writes, &context.run);
         let how = if writes { "read and write" } else { "read-only" };
@@ -129,7 +129,7 @@ impl Tool for ToolSearch {
 }
 
 fn keep(text: String, loaded: &Loaded) -> ToolOutcome {
-    // Shapes of tools hold only what JSON takes.
+    // Tool specs contain only what JSON can represent.
     let kept = serde_json::to_string(loaded).unwrap_or_default();
     if kept.len() > LOADED_MAX_BYTES {
         return ToolOutcome::error(format!(
@@ -141,7 +141,7 @@ fn keep(text: String, loaded: &Loaded) -> ToolOutcome {
     ToolOutput::text(text).keeping(kept).into()
 }
 
-/// Whether write tools are wanted; models say it as a text, too. (SK-C5)
+/// Parses whether writing tools are wanted; models also write it as a string. (SK-C5)
 fn flag(arguments: &Value) -> Result<bool, String> {
     match arguments.get("include_write_tools") {
         None | Some(Value::Null) => {
