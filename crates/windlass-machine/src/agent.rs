@@ -1,6 +1,6 @@
-//! Definitions that a run is pinned to: the agent, its tools' shapes, its limits and settings.
+//! Definitions that a run is pinned to: the agent, its tool specs, its limits and settings.
 //!
-//! Nothing here runs; the running thing is a run in a thread.
+//! This module holds data only.
 
 use std::collections::BTreeMap;
 
@@ -12,47 +12,47 @@ use crate::id::{ModelName, ToolName};
 use crate::message::{BlobRef, Content, MicroUsd};
 use crate::mode::Mode;
 
-/// An agent as a run is pinned to it. Large parts are named by digest.
+/// An agent definition that runs are pinned to. Large parts are blobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agent {
-    /// The name people know it by.
+    /// Display name.
     pub name: String,
-    /// The model, then the fallbacks tried in order when it fails for good. Never empty.
+    /// The model, then the fallbacks in order of use after permanent failures. Never empty.
     pub models: Vec<ModelName>,
-    /// Instructions, stable parts first.
+    /// System instructions; stable parts first, so that prompt caches hit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<Content>,
-    /// The tool catalogue, a JSON array of [`ToolSpec`], by digest; `None` without tools.
+    /// The tool catalogue, a JSON array of [`ToolSpec`], as a blob; `None` without tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BlobRef>,
-    /// How the model is asked.
+    /// Settings of model calls.
     #[serde(default, skip_serializing_if = "ModelSettings::is_default")]
     pub settings: ModelSettings,
-    /// What the run may use at most.
+    /// Limits of each run.
     #[serde(default)]
     pub limits: Limits,
-    /// The mode of a run for which nobody has chosen one, now or before in the thread.
+    /// Mode of runs, unless one was chosen for the run or earlier in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
 }
 
-/// How a model is asked; what a model does not support is dropped by its adapter.
+/// Settings of model calls. Adapters drop settings that a model does not support.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSettings {
-    /// Output cap in tokens; `None` takes the model's own.
+    /// Maximum output in tokens; `None`: the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// Sampling temperature.
+    /// Sampling temperature; `None`: the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Reasoning.
+    /// Whether and how much the model reasons.
     #[serde(default, skip_serializing_if = "Reasoning::is_auto")]
     pub reasoning: Reasoning,
     /// A JSON schema that the final answer must satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Prompt cache marks for providers that take them.
+    /// Prompt cache marks, for providers that support them.
     #[serde(default, skip_serializing_if = "CacheMarks::is_short")]
     pub cache: CacheMarks,
 }
@@ -63,18 +63,18 @@ impl ModelSettings {
     }
 }
 
-/// How much the model reasons before it answers. A budget wins over an effort. (SK-L3)
+/// How much the model reasons before it answers. A budget takes precedence over an effort. (SK-L3)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
-    /// High effort for a model known to reason, else none.
+    /// High effort for a model known to reason, otherwise none.
     #[default]
     Auto,
-    /// None, even for a model that could.
+    /// None, even for a model that supports reasoning.
     Off,
-    /// An effort in the provider's words.
+    /// A relative effort, mapped to the provider's levels.
     Effort(Effort),
-    /// A budget in tokens; the output cap becomes max(2 × budget, 16,384) unless set. (SK-L4)
+    /// A budget in tokens; the output maximum becomes max(2 × budget, 16,384) unless set. (SK-L4)
     BudgetTokens(u64),
 }
 
@@ -88,21 +88,21 @@ impl Reasoning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// As little as the model allows.
+    /// The least that the model allows.
     Minimal,
-    /// Little.
+    /// Low effort.
     Low,
-    /// The provider's middle.
+    /// The provider's medium level.
     Medium,
-    /// Much.
+    /// High effort.
     High,
 }
 
-/// Where cache marks are set: on the system prompt and on the tools. (SK-C11)
+/// Lifetime of the cache marks on the system prompt and the tools. (SK-C11)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheMarks {
-    /// None.
+    /// No marks.
     Off,
     /// Marks that live five minutes.
     #[default]
@@ -117,38 +117,37 @@ impl CacheMarks {
     }
 }
 
-/// What a run may use at most. Every figure has a default and fails closed.
+/// Limits of a run. Every limit has a default and fails closed.
 ///
-/// Only figures that differ from the defaults are recorded. The defaults are therefore part of the events' version: a
-/// build that changes one writes the old figure into older events when it lifts them.
+/// Only values that differ from the defaults are recorded, so the defaults are part of the events' version. A build
+/// that changes one must write the old value into older events when it converts them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Model calls with their tools. Default 25 (SK-G22).
+    /// Steps: model calls with their tool calls. Default 25 (SK-G22).
     pub max_steps: u32,
-    /// Wall time of the run in milliseconds, waits for people not counted. Default 2 h (ZE-X6).
+    /// Wall time of the run in milliseconds, without waits for people. Default 2 h (ZE-X6).
     pub run_timeout_ms: u64,
-    /// Time of one tool call in milliseconds; it begins anew whenever the tool reports progress. Default 30 min (ZE-X7).
+    /// Time of one tool call in milliseconds; each progress report restarts it. Default 30 min (ZE-X7).
     pub call_timeout_ms: u64,
-    /// Calls of one step; those beyond it get an error result. Default 128.
+    /// Calls of one step; further calls get an error result. Default 128.
     pub max_calls_per_step: u32,
-    /// Calls that run beside each other. Default 16.
+    /// Calls that run in parallel. Default 16.
     pub max_parallel_calls: u32,
-    /// Messages sent to the model, system and first user message included. Default 40 (SK-C13); 0: no window.
+    /// Messages sent to the model, including system and first user message. Default 40 (SK-C13); 0: no window.
     pub window_messages: u32,
-    /// Messages that wait while a run is active. Default 100.
+    /// Messages queued while a run is active. Default 100.
     pub max_queued: u32,
     /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
-    /// Default 3; then it is in doubt.
+    /// Default 3; after that the call is in doubt.
     pub max_call_starts: u32,
-    /// Steps in a row that may ask for the same calls and get the same results before a person has to look. Default 4;
-    /// 0: no such limit.
+    /// Consecutive steps with the same calls and the same results before a person is asked. Default 4; 0: no limit.
     pub max_same_calls: u32,
     /// Calls of one tool in a run, by the tool's name. Default: no limit.
     pub max_calls: BTreeMap<ToolName, u32>,
     /// Tokens of a run, prompts and replies together. Default 0: no limit.
     pub max_tokens: u64,
-    /// Money of a run in millionths of a US dollar. Default 0: no limit.
+    /// Cost of a run in millionths of a US dollar. Default 0: no limit.
     pub max_cost: MicroUsd,
 }
 
@@ -199,58 +198,58 @@ impl Default for Limits {
     }
 }
 
-/// A tool's shape as the model and the gate see it. (MCP `Tool`)
+/// A tool as the model and the gate see it. (MCP `Tool`)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name: 1–64 of `[A-Za-z0-9_-]`.
+    /// Name: 1–64 of `[A-Za-z0-9_-]`.
     pub name: ToolName,
-    /// What it does, for the model.
+    /// Purpose and usage, for the model.
     pub description: String,
-    /// JSON schema of the arguments, an object.
+    /// JSON schema of the arguments, which are an object.
     pub input_schema: Value,
-    /// Hints about what a call does.
+    /// Hints about the effects of a call.
     #[serde(default)]
     pub annotations: Annotations,
-    /// The modes that have none of its calls; a request shows a placeholder there.
+    /// Modes that withhold all of its calls; requests in these modes show a placeholder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<Mode>,
 }
 
-/// Hints about what a call does, as in MCP; a missing hint counts as the careful answer.
+/// Hints about the effects of a call, as in MCP; a missing hint counts as the safer value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Annotations {
-    /// Changes nothing.
+    /// The call changes nothing.
     pub read_only_hint: bool,
-    /// May destroy something.
+    /// The call may destroy data.
     pub destructive_hint: bool,
-    /// Repeating it with the same arguments changes nothing more.
+    /// A repetition with the same arguments has no further effect.
     pub idempotent_hint: bool,
-    /// Talks to the outside world.
+    /// The call interacts with external systems.
     pub open_world_hint: bool,
 }
 
-/// What may be done again when a call's outcome was lost.
+/// What may be repeated after a call's outcome was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Changes nothing: repeat freely, beside others.
+    /// No effects: repeat freely, and run in parallel.
     Pure,
-    /// Repeating changes nothing more: repeat.
+    /// A repetition has no further effect: repeat.
     Idempotent,
-    /// The far side knows the effect id: repeat with the same one.
+    /// The remote service knows the effect id: repeat with the same id.
     Keyed,
-    /// Never repeat by itself, but a read may find whether it was done.
+    /// Never repeat automatically, but a read may reveal whether the call was done.
     Reconcile {
-        /// How long it is looked for; then it is in doubt.
+        /// How long to search, in milliseconds; after that the call is in doubt.
         wait_ms: u64,
     },
-    /// Never repeat by itself: an unknown outcome is in doubt, and a person decides.
+    /// Never repeat automatically: an unknown outcome is in doubt, and a person decides.
     Once,
 }
 
 impl EffectClass {
-    /// The class that trusted annotations stand for.
+    /// Returns the class that trusted annotations imply.
     pub fn from_annotations(hints: Annotations) -> Self {
         if hints.read_only_hint && !hints.open_world_hint {
             Self::Pure

@@ -1,8 +1,8 @@
-//! The blobs that a recorded value names, found by its types.
+//! Finds the blobs that a recorded value references, by its types.
 //!
-//! A serializer that keeps nothing but the digest of each [`BlobRef`]. Text and JSON values that look like one name
-//! nothing, and a field or kind that is added later is found without being listed here. The type must not be flattened
-//! (`#[serde(flatten)]`) into another: serde then hides its name.
+//! A serializer that collects the digest of each [`BlobRef`]. Texts and JSON values that look like a reference are
+//! ignored, and fields that are added later are found automatically. `BlobRef` must not be flattened
+//! (`#[serde(flatten)]`) into another type, because serde then hides its name.
 //!
 //! [`BlobRef`]: crate::message::BlobRef
 
@@ -14,18 +14,18 @@ use crate::event::Event;
 use crate::id::Digest;
 use crate::input::Input;
 
-/// The name under which `BlobRef` is serialised, and its field.
+/// The serialised name of `BlobRef`, and its digest field.
 const BLOB: (&str, &str) = ("BlobRef", "digest");
 
 impl Event {
-    /// The blobs that the event names, in order; one may come twice.
+    /// Returns the blobs that the event references, in order, possibly with duplicates.
     pub fn blobs(&self) -> Vec<Digest> {
         blobs_of(self)
     }
 }
 
 impl Input {
-    /// The blobs that the input names, in order; one may come twice.
+    /// Returns the blobs that the input references, in order, possibly with duplicates.
     pub fn blobs(&self) -> Vec<Digest> {
         blobs_of(self)
     }
@@ -33,7 +33,7 @@ impl Input {
 
 fn blobs_of(value: &impl Serialize) -> Vec<Digest> {
     let mut found = Vec::new();
-    // The finder accepts all that JSON can hold, and a value that is no JSON is never stored.
+    // The finder accepts everything that JSON can represent, and no other value is stored.
     let looked = value.serialize(Finder { found: &mut found });
     debug_assert!(looked.is_ok(), "{looked:?}");
     found
@@ -49,7 +49,7 @@ impl Finder<'_> {
     }
 }
 
-/// The parts of a value that has some.
+/// The parts of a composite value.
 struct Parts<'a> {
     finder: Finder<'a>,
     is_blob: bool,

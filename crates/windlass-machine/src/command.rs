@@ -1,6 +1,6 @@
-//! What should be in flight: a function of the state alone.
+//! Commands: what should be in flight, as a function of the state.
 //!
-//! It says nothing of how a command is carried out; that is the driver's.
+//! The driver decides how to carry them out.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,70 +9,70 @@ use crate::event::Answer;
 use crate::id::{Attempt, CallKey, EffectId, ModelName, ToolName};
 use crate::message::Content;
 
-/// What should be in flight.
+/// An operation that should be in flight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// A model call; `Machine::request` builds what is sent.
+    /// A model call; `Machine::request` builds the request.
     CallModel {
-        /// Which step and try.
+        /// Step and attempt of the call.
         attempt: Attempt,
-        /// Which model.
+        /// Model to call.
         model: ModelName,
     },
     /// A tool call.
     CallTool {
-        /// Which call.
+        /// Step and index of the call.
         call: CallKey,
-        /// How often it has been started, this start included.
+        /// Number of this start; 1 for the first.
         start: u32,
-        /// The tool.
+        /// Tool to call.
         tool: ToolName,
-        /// The effect's stable id.
+        /// Stable id of the effect.
         effect: EffectId,
-        /// What may be done again.
+        /// What may be repeated if the outcome is lost.
         class: EffectClass,
-        /// The arguments that are sent.
+        /// Arguments to send.
         arguments: Content,
-        /// How long it may take, in milliseconds.
+        /// Milliseconds without progress after which the call is stopped.
         timeout_ms: u64,
-        /// What people said to what the call asked, with what the tool wanted back.
+        /// The answer to the call's question, with the state that the tool returned.
         reply: Option<Box<Replied>>,
-        /// What a call that was put off until now gets back.
+        /// The state of a deferred call that resumes.
         resumed: Option<Box<Resumed>>,
     },
-    /// A look at what a call would do, without doing it.
+    /// A preview: asks the tool what a call would do.
     PreviewTool {
-        /// Which call.
+        /// Call to preview.
         call: CallKey,
-        /// How often it was looked at before.
+        /// Number of earlier previews.
         round: u32,
-        /// The tool.
+        /// Tool of the call.
         tool: ToolName,
-        /// The arguments that would be sent.
+        /// Arguments that would be sent.
         arguments: Content,
-        /// How long it may take, in milliseconds.
+        /// Milliseconds after which the preview is stopped.
         timeout_ms: u64,
     },
-    /// A read that may tell the outcome of a dispatched call.
+    /// A read that may reveal the outcome of a dispatched call.
     Reconcile {
-        /// Which call.
+        /// The call in question.
         call: CallKey,
-        /// Which try.
+        /// Number of the read.
         attempt: u32,
-        /// The tool that was called.
+        /// Tool of the call.
         tool: ToolName,
-        /// The effect's stable id.
+        /// Stable id of the effect.
         effect: EffectId,
-        /// The arguments that were sent.
+        /// Arguments that were sent.
         arguments: Content,
-        /// How long it may take, in milliseconds.
+        /// Milliseconds after which the read is stopped.
         timeout_ms: u64,
     },
 }
 
 impl Command {
-    /// The tool that it wants at work.
+    /// Returns the tool that the command uses; `None` for a model call.
     pub fn tool(&self) -> Option<&ToolName> {
         match self {
             Self::CallModel { .. } => None,
@@ -83,22 +83,22 @@ impl Command {
     }
 }
 
-/// A reply on its way to the tool that asked.
+/// An answer for the tool that asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replied {
-    /// What was said.
+    /// Content of the answer.
     pub answer: Answer,
-    /// What the tool wanted back.
+    /// The state that the tool returned with its question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Content>,
 }
 
-/// What a call that was put off gets back when its time has come.
+/// State of a deferred call that resumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// How often it was put off.
+    /// How often the call was deferred.
     pub times: u32,
-    /// What the tool wanted back.
+    /// The state that the tool returned with its deferral.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Content>,
 }

@@ -1,5 +1,5 @@
-//! What was recorded, the only type that is serialised for ever: an [`Event`] is a [`Fact`] with its time and place,
-//! versioned by [`VERSION`] and lifted by [`upcast`].
+//! Facts and events, the only types that are serialised permanently: an [`Event`] is a [`Fact`] with its time and
+//! run, versioned by [`VERSION`]; [`upcast`] converts older versions.
 
 mod ask;
 mod call;
@@ -21,311 +21,311 @@ use crate::id::*;
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
 
-/// What happened.
+/// A recorded fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Fact {
-    /// The thread came to be.
+    /// The thread was created.
     #[serde(rename = "thread.created")]
     ThreadCreated {
-        /// Its id.
+        /// Id of the thread.
         thread: ThreadId,
-        /// The tenant that it belongs to.
+        /// Tenant that the thread belongs to.
         workspace: String,
-        /// The folder that its tools work in, as the user named it.
+        /// Folder that its tools work in, as the user named it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
-        /// Whose it is: who may answer what it asks, unless a rule names others.
+        /// Owner of the thread, who may answer its interrupts unless a rule names others.
         owner: Principal,
     },
-    /// The thread begins with the history of another; the events that follow are copies, up to the next of its own.
+    /// The thread was forked. The following events are copies of the other thread's, up to the next event of its own.
     #[serde(rename = "thread.forked")]
     ThreadForked {
         /// The other thread.
         from: ThreadId,
-        /// The last of its events that was copied.
+        /// Position of its last copied event.
         until: Seq,
-        /// Who forked it.
+        /// The user who forked it.
         by: Principal,
-        /// When; the event itself is as old as the other thread, so that time does not run backwards.
+        /// Time of the fork; the event itself has an old time, so that time does not run backwards.
         when: Timestamp,
     },
-    /// The thread has a title.
+    /// The thread got a title.
     #[serde(rename = "thread.titled")]
     ThreadTitled {
         /// At most 60 characters.
         title: String,
-        /// Who set it; `engine` for those that nobody gave.
+        /// Who set the title; `engine` if it was derived from the first message.
         by: Principal,
-        /// What it cost, where a model was asked; it does not count over a person's, which is then said again.
+        /// The cost, if a model generated it. If a person has set a title, this repeats that title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         made: Option<Box<TitleMade>>,
     },
     /// A message entered the history.
     #[serde(rename = "message.received")]
     MessageReceived {
-        /// The sender's id of it.
+        /// The sender's id of the message.
         id: InputId,
-        /// The message.
+        /// Content of the message.
         message: Arc<Message>,
-        /// Who sent it.
+        /// The sender.
         by: Principal,
     },
-    /// A message waits: for the run to end, or for the step to end.
+    /// A message was queued until the run or the step ends.
     #[serde(rename = "message.queued")]
     MessageQueued {
-        /// The sender's id of it.
+        /// The sender's id of the message.
         id: InputId,
-        /// The message, and what it starts.
+        /// The message, with the run that it starts.
         queued: Box<Queued>,
     },
-    /// A waiting message entered the history.
+    /// A queued message entered the history.
     #[serde(rename = "message.taken")]
     MessageTaken {
-        /// The id under which it waited.
+        /// Id of the queued message.
         id: InputId,
     },
-    /// A waiting message was taken back.
+    /// A queued message was withdrawn.
     #[serde(rename = "message.withdrawn")]
     MessageWithdrawn {
-        /// The id under which it waited.
+        /// Id of the queued message.
         id: InputId,
-        /// Who took it back.
+        /// The person who withdrew it.
         by: Principal,
     },
-    /// A waiting message says something else now; it keeps its place.
+    /// The content of a queued message was replaced; its place in the queue is kept.
     #[serde(rename = "message.edited")]
     MessageEdited {
-        /// The id under which it waits.
+        /// Id of the queued message.
         id: InputId,
-        /// What it says now.
+        /// New content.
         message: Arc<Message>,
-        /// Who changed it.
+        /// The person who edited it.
         by: Principal,
     },
-    /// A waiting message goes before all others, however the active run ends.
+    /// A queued message was moved before all others; it is sent whatever the end of the active run.
     #[serde(rename = "message.promoted")]
     MessagePromoted {
-        /// The id under which it waits.
+        /// Id of the queued message.
         id: InputId,
-        /// Whose wish.
+        /// Requester.
         by: Principal,
     },
-    /// A run began.
+    /// A run started.
     #[serde(rename = "run.started")]
     RunStarted {
-        /// The agent that it is pinned to.
+        /// The agent that the run is pinned to.
         agent: RunAgent,
-        /// How it behaves.
+        /// Options of the run.
         #[serde(default, skip_serializing_if = "RunOptions::is_default")]
         options: RunOptions,
-        /// Who it works for.
+        /// The user that the run works for.
         by: Principal,
     },
     /// A run ended.
     #[serde(rename = "run.finished")]
     RunFinished {
-        /// How.
+        /// Final status.
         status: RunStatus,
-        /// The final text, or what had come of it.
+        /// The final text, or the text received so far.
         #[serde(default, skip_serializing_if = "Output::is_empty")]
         output: Output,
-        /// What went wrong.
+        /// The error, if the run failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
-        /// Whether the output is the plain answer at the step limit, or the engine's own words. (WT-L10..L12)
+        /// Whether the output is the plain answer at the step limit, or a text from the engine. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
-        /// What it used.
+        /// What the run used.
         totals: Totals,
     },
-    /// A finished run's messages left the prompt; they stay in the journal, and its effects stay done.
+    /// A finished run was rolled back: its messages left the prompt and stay in the journal. Its effects remain.
     #[serde(rename = "run.withdrawn")]
     RunWithdrawn {
-        /// Calls whose effects stay.
+        /// Calls whose effects remain.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         effects: Vec<EffectId>,
     },
     /// A model call is about to be sent.
     #[serde(rename = "step.started")]
     StepStarted {
-        /// Which step and try.
+        /// Step and attempt of the call.
         #[serde(flatten)]
         attempt: Attempt,
-        /// The model that is called.
+        /// Model that is called.
         model: ModelName,
-        /// What the request says beyond the history.
+        /// Why the step runs, which adds texts to the request.
         #[serde(default, skip_serializing_if = "StepMode::is_plain")]
         mode: StepMode,
-        /// The engine's user text that the step adds to the history.
+        /// A user text from the engine that the step adds to the history.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         nudge: Option<String>,
     },
-    /// The model answered.
+    /// A model call succeeded.
     #[serde(rename = "step.replied")]
     StepReplied {
-        /// Which step and try.
+        /// Step and attempt of the call.
         #[serde(flatten)]
         attempt: Attempt,
-        /// The reply as a message of the assistant.
+        /// The reply as an assistant message.
         message: Arc<Message>,
-        /// Why it ended.
+        /// Why the model stopped.
         stop: StopReason,
-        /// Tokens, as reported.
+        /// Token counts, as the provider reported them.
         #[serde(default)]
         usage: Usage,
-        /// Its cost, where the price is known.
+        /// Cost; absent if the price is unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<MicroUsd>,
-        /// Fingerprint of the request as it was built.
+        /// Fingerprint of the request.
         request: Fingerprint,
-        /// From sending to the first fragment, in milliseconds.
+        /// Milliseconds from the request to the first fragment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ttft_ms: Option<u64>,
-        /// From sending to the end, in milliseconds.
+        /// Milliseconds from the request to the end.
         duration_ms: u64,
-        /// How long each of its thoughts took to come, in order, in milliseconds.
+        /// Duration of each reasoning block, in order, in milliseconds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         thoughts_ms: Vec<u64>,
     },
-    /// The model call failed.
+    /// A model call failed.
     #[serde(rename = "step.failed")]
     StepFailed {
-        /// Which step and try.
+        /// Step and attempt of the call.
         #[serde(flatten)]
         attempt: Attempt,
-        /// What kind of failure.
+        /// Kind of failure.
         class: FailureClass,
-        /// In plain words.
+        /// Description in plain language.
         message: String,
-        /// Text that had come.
+        /// Text received before the failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<Content>,
-        /// When it is tried again; absent where it is tried at once or not at all.
+        /// When the step is retried; absent if it is retried at once or not at all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
-        /// Attempts at the step in all, if each further one fails in the same way; absent if it is not retried.
+        /// Total attempts at the step if each further one fails in the same way; absent if it is not retried.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempts_max: Option<u32>,
     },
     /// The gate judged a call.
     #[serde(rename = "call.judged")]
     CallJudged {
-        /// The call.
+        /// The judged call.
         #[serde(flatten)]
         call: CallKey,
-        /// The verdict.
+        /// Allow, ask or deny.
         verdict: Verdict,
         /// What decided: a rule's name, `mode`, or `annotations`.
         rule: String,
-        /// What may be done again when its outcome is lost.
+        /// What may be repeated if the outcome is lost.
         class: EffectClass,
-        /// The arguments that will be sent, where they differ from what the model asked. (SK-L11)
+        /// The arguments to send, if they differ from those that the model wrote. (SK-L11)
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Content>,
-        /// The version of the policy that it was judged by.
+        /// Version of the policy that decided.
         view: u64,
-        /// What an approval is bound to: the tool, its server and schema, the arguments, and what the engine adds.
+        /// Digest that an approval is bound to: tool, server, schema, arguments, and what the engine adds.
         approval: Digest,
-        /// Whether a person is shown what the call would do before they are asked.
+        /// Whether approvers see a preview first.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         previews: bool,
     },
-    /// A grant let a call through; one of its uses is spent.
+    /// A grant allowed a call; one of its uses is spent.
     #[serde(rename = "grant.used")]
     GrantUsed {
-        /// The call.
+        /// The allowed call.
         #[serde(flatten)]
         call: CallKey,
-        /// The grant's id.
+        /// Id of the grant.
         grant: String,
     },
     /// A person changed a call's arguments.
     #[serde(rename = "call.edited")]
     CallEdited {
-        /// The call.
+        /// The edited call.
         #[serde(flatten)]
         call: CallKey,
-        /// The arguments that will be sent.
+        /// The arguments to send.
         arguments: Content,
-        /// What an approval of the call is bound to from now on.
+        /// New digest that an approval of the call is bound to.
         approval: Digest,
-        /// Who.
+        /// The person who edited them.
         by: Principal,
     },
-    /// What a call would do is about to be looked up, without doing it.
+    /// A preview of a call is about to be made.
     #[serde(rename = "call.previewing")]
     CallPreviewing {
-        /// The call.
+        /// The previewed call.
         #[serde(flatten)]
         call: CallKey,
-        /// Whether it was approved already: the same preview starts it, another one asks again.
+        /// Whether the call is already approved: an equal preview starts it, a different one asks again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recheck: bool,
-        /// The terms of the approval that is asked for then.
+        /// Terms of the approval that is requested afterwards.
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
-    /// What a call would do is known.
+    /// A preview of a call was made.
     #[serde(rename = "call.previewed")]
     CallPreviewed {
-        /// The call.
+        /// The previewed call.
         #[serde(flatten)]
         call: CallKey,
-        /// What it would do, for people.
+        /// What the call would do, for people.
         preview: Content,
-        /// Digest of that text.
+        /// Digest of the preview.
         digest: Digest,
     },
-    /// The run waits for an outside reply.
+    /// The run waits for outside input.
     #[serde(rename = "interrupt.opened")]
     InterruptOpened {
-        /// Its id.
+        /// Id of the interrupt.
         interrupt: InterruptId,
-        /// What is asked.
+        /// What the interrupt asks for.
         kind: InterruptKind,
-        /// The call that waits for it; `None` where the run as a whole does.
+        /// The waiting call; `None` if the run as a whole waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKey>,
-        /// Whose reply counts, how many are needed, and what silence means.
+        /// Who may answer, how many approvals are needed, and what happens on expiry.
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
-    /// One of several approvals that are needed came.
+    /// One of several required approvals was given.
     #[serde(rename = "interrupt.voted")]
     InterruptVoted {
-        /// Which.
+        /// The interrupt in question.
         interrupt: InterruptId,
-        /// Who approved.
+        /// The approver.
         by: Principal,
-        /// The roles that they had.
+        /// Roles of the approver at that time.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
-    /// Nobody has replied for the time after which a rule says to remind them.
+    /// The approvers were reminded of an interrupt that is open for the time that a rule sets.
     #[serde(rename = "interrupt.reminded")]
     InterruptReminded {
-        /// Which.
+        /// The interrupt in question.
         interrupt: InterruptId,
     },
-    /// Nobody has replied for the time after which a rule says to tell others.
+    /// An interrupt that is open for the time that a rule sets was escalated to others.
     #[serde(rename = "interrupt.escalated")]
     InterruptEscalated {
-        /// Which.
+        /// The interrupt in question.
         interrupt: InterruptId,
-        /// Who is told.
+        /// Who was notified.
         to: std::collections::BTreeSet<Approver>,
     },
-    /// The outside reply came, or is no longer needed.
+    /// An interrupt was answered, or is no longer needed.
     #[serde(rename = "interrupt.closed")]
     InterruptClosed {
-        /// Its id.
+        /// Id of the interrupt.
         interrupt: InterruptId,
-        /// The reply.
+        /// Content of the answer.
         answer: Answer,
-        /// Whose.
+        /// The person who answered, or `policy` or `engine`.
         by: Principal,
-        /// The roles that they had.
+        /// Roles of that person at that time.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
@@ -333,165 +333,165 @@ pub enum Fact {
     /// unless a later `call.judged` or `call.edited` replaces them.
     #[serde(rename = "tool.started")]
     ToolStarted {
-        /// The call.
+        /// The started call.
         #[serde(flatten)]
         call: CallKey,
     },
-    /// A start was recorded and nothing of it was dispatched: the call counts as not started by it.
+    /// A recorded start was not dispatched: it does not count as a start.
     #[serde(rename = "tool.undispatched")]
     ToolUndispatched {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
     },
-    /// A call has its result.
+    /// A call got its result.
     #[serde(rename = "tool.finished")]
     ToolFinished {
-        /// The call.
+        /// The finished call.
         #[serde(flatten)]
         call: CallKey,
-        /// How it came to its result.
+        /// How the call got its result.
         #[serde(default, skip_serializing_if = "Outcome::is_returned")]
         outcome: Outcome,
         /// Text, image and file blocks for the model.
         content: Vec<Block>,
-        /// Whether it is an error.
+        /// Whether the content is an error.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         error: bool,
-        /// From dispatch to the tool's answer, in milliseconds; 0 where the tool gave none.
+        /// Milliseconds from dispatch to the tool's answer; 0 if the tool gave none.
         #[serde(default)]
         duration_ms: u64,
     },
-    /// A dispatched call cannot go on without an outside reply; an interrupt follows.
+    /// A dispatched call needs an outside answer; an interrupt follows.
     #[serde(rename = "tool.parked")]
     ToolParked {
-        /// The call.
+        /// The parked call.
         #[serde(flatten)]
         call: CallKey,
-        /// What the tool wants back with the reply.
+        /// Data that the tool gets back with the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Content>,
     },
-    /// A dispatched call goes on later: until then nothing of it is in flight.
+    /// A dispatched call was deferred: nothing of it is in flight until the time.
     #[serde(rename = "tool.deferred")]
     ToolDeferred {
-        /// The call.
+        /// The deferred call.
         #[serde(flatten)]
         call: CallKey,
-        /// When it is started again.
+        /// When the call is started again.
         until: Timestamp,
-        /// What the tool wants back then.
+        /// Data that the tool gets back then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Content>,
-        /// What may be done again of what is left of it.
+        /// What may be repeated of the rest of the call.
         #[serde(default, skip_serializing_if = "Rest::is_as_the_call")]
         rest: Rest,
     },
-    /// The model sees a summary in place of a call's result, which follows; the whole stays to be fetched. (LM-O)
+    /// A summary replaces a call's result for the model; the result follows, and its original stays readable. (LM-O)
     #[serde(rename = "result.offloaded")]
     ResultOffloaded {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// By what it is asked for.
+        /// Id by which the original can be requested.
         reference: String,
-        /// All of its text.
+        /// The complete text.
         payload: BlobRef,
-        /// What the model sees instead of its first part.
+        /// Summary that replaces the first part of the result.
         summary: Content,
     },
-    /// A tool keeps something with the thread under a name; the call's result follows. A rollback takes it back.
+    /// A tool stored its state in the thread; the call's result follows. A rollback reverts the state.
     #[serde(rename = "tool.kept")]
     ToolKept {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// What it is: `tasks`, `todos`.
+        /// Key of the state: `tasks`, `todos`.
         name: String,
-        /// All of it.
+        /// The complete state.
         value: Content,
     },
-    /// A call is about to change a file, which it does only then.
+    /// A call is about to change a file; it waits for this event.
     #[serde(rename = "file.changing")]
     FileChanging {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// Which, and what was there before.
+        /// The file, with its image before and after.
         change: Box<FileChange>,
     },
-    /// A dispatched call's outcome is unknown, and a read is about to be made that may tell it.
+    /// A dispatched call's outcome is unknown, and a read that may reveal it is about to be made.
     #[serde(rename = "tool.reconciling")]
     ToolReconciling {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// Which try, counted from 1.
+        /// Number of the read, counted from 1.
         attempt: u32,
-        /// When it is in doubt if nothing was found by then.
+        /// When the call is in doubt if no read has succeeded by then.
         until: Timestamp,
     },
-    /// The read did not tell a call's outcome.
+    /// A read did not reveal a call's outcome.
     #[serde(rename = "tool.unresolved")]
     ToolUnresolved {
-        /// The call.
+        /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// What was read, in plain words.
+        /// What the read returned, in plain language.
         reason: String,
-        /// When it is read again.
+        /// Time of the next read.
         retry_at: Timestamp,
     },
     /// A dispatched call's outcome is unknown.
     #[serde(rename = "tool.in_doubt")]
     ToolInDoubt {
-        /// The call.
+        /// The call in doubt.
         #[serde(flatten)]
         call: CallKey,
-        /// The effect's stable id.
+        /// Stable id of the effect.
         effect: EffectId,
-        /// Why it is unknown.
+        /// Why the outcome is unknown.
         reason: String,
     },
     /// Older messages left the prompt.
     #[serde(rename = "window.moved")]
     WindowMoved {
-        /// The first message that is still sent, counted from 0 over the thread's life.
+        /// Index of the first message that is still sent, counted from 0 over the thread's life.
         start: u64,
     },
-    /// The run goes on with another model.
+    /// The run was switched to another model.
     #[serde(rename = "model.switched")]
     ModelSwitched {
-        /// Which.
+        /// Model for the next step.
         model: ModelName,
-        /// Why.
+        /// The cause, for display.
         reason: String,
     },
-    /// The run is to end.
+    /// The run was cancelled; it ends once nothing is in flight.
     #[serde(rename = "cancel.requested")]
     CancelRequested {
-        /// Whose wish.
+        /// Requester.
         by: Principal,
-        /// Why.
+        /// Reason of the cancellation.
         reason: CancelReason,
     },
     /// A limit was reached.
     #[serde(rename = "limit.reached")]
     LimitReached {
-        /// Its name, as in `Limits`.
+        /// Name of the limit, as in `Limits`.
         limit: String,
-        /// Its figure.
+        /// Value of the limit.
         figure: u64,
-        /// What is used of it already, where the store keeps count: nothing that draws on it is started.
+        /// Usage of the budget, if the store keeps the count: nothing that draws on it is started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<Refused>,
     },
-    /// The host program's own data; the model never sees it.
+    /// Data of the host program; the model never sees it.
     #[serde(rename = "note")]
     Note {
-        /// What it is about.
+        /// Subject, chosen by the host program.
         name: String,
-        /// The data.
+        /// Content of the note.
         data: serde_json::Value,
     },
 }

@@ -1,7 +1,7 @@
-//! Identifiers, positions and times, each a type of its own.
+//! Identifiers, positions and times, each with its own type.
 //!
-//! Nothing here draws an id: ids arrive in inputs or are derived from others, so that a replay of
-//! the same inputs gives the same journal.
+//! Nothing here draws an id: ids arrive in inputs or are derived from others, so that a replay of the same inputs
+//! gives the same journal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps a text as this kind of id.
+            /// Wraps a text as an id of this kind.
             pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
             }
-            /// Shows the id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -53,27 +53,27 @@ text_id! {
     ThreadId,
     /// One activation of an agent in a thread.
     RunId,
-    /// A client-given id of an input; the same id is taken once.
+    /// A client-given id of an input; a repeated id is rejected.
     InputId,
     /// The dispatch of one tool call: `(thread, run, step, call index)`, derived and stable.
     EffectId,
-    /// Something a run is parked on until an outside reply comes.
+    /// An interrupt, which a run waits for.
     InterruptId,
-    /// Who did something: a user, an API key, `policy`, or `engine`.
+    /// The author of an action: a user, an API key, `policy`, or `engine`.
     Principal,
-    /// A model's name in the form `provider/model`.
+    /// A model's name, `provider/model`.
     ModelName,
     /// A tool's name as the model sees it.
     ToolName,
 }
 
-/// A position in a thread's journal; the first event has 1, and 0 is "before everything".
+/// A position in a thread's journal; the first event has 1, and 0 is before all events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
 impl Seq {
-    /// The position after this one.
+    /// Returns the next position.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -91,22 +91,22 @@ impl fmt::Display for Seq {
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The time `ms` milliseconds later.
+    /// Returns the time `ms` milliseconds later.
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
-    /// Milliseconds from `earlier` to this time; 0 where `earlier` is later.
+    /// Returns the milliseconds from `earlier` to this time; 0 if `earlier` is later.
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// One model call within a run, counted from 1, and which try at it, counted from 1.
+/// A model call of a run: its step and the attempt at it, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The step within the run.
+    /// Number of the step in the run.
     pub step: u32,
-    /// The try at this step; recorded where it is not the first.
+    /// Number of the attempt at this step; only recorded if it is not the first.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub attempt: u32,
 }
@@ -119,32 +119,32 @@ fn is_first(attempt: &u32) -> bool {
     *attempt == 1
 }
 
-/// One tool call of a step: its place in the model's reply, counted from 0.
+/// A tool call of a step, by its index in the model's reply, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallKey {
-    /// The step that asked for the call.
+    /// Step that requested the call.
     pub step: u32,
-    /// The call's index in the step's reply.
+    /// Index of the call in the step's reply.
     pub index: u32,
 }
 
 impl EffectId {
-    /// Derives the effect id of a call; the same call has the same id for ever.
+    /// Derives the effect id of a call. The same call always has the same id.
     pub fn derive(thread: &ThreadId, run: &RunId, call: CallKey) -> Self {
         Self::from(format!("{thread}/{run}/{}/{}", call.step, call.index))
     }
 }
 
-/// A BLAKE3 digest, shown as 64 hexadecimal digits.
+/// A BLAKE3 digest, formatted as 64 hexadecimal digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Digests bytes.
+    /// Computes the digest of bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
-    /// Digests this digest together with a value's JSON.
+    /// Computes the digest of this digest and a value's JSON.
     pub fn chain(&self, value: &impl Serialize) -> Self {
         struct Sink(blake3::Hasher);
         impl std::io::Write for Sink {
@@ -158,15 +158,15 @@ impl Digest {
         }
         let mut sink = Sink(blake3::Hasher::new());
         sink.0.update(&self.0);
-        // A hasher accepts every byte, and our values are always JSON: nothing can fail here.
+        // A hasher accepts every byte, and our values always serialise, so this cannot fail.
         let _ = serde_json::to_writer(std::io::BufWriter::with_capacity(512, &mut sink), value);
         Self(*sink.0.finalize().as_bytes())
     }
-    /// The 32 raw bytes.
+    /// Returns the 32 raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
-    /// Reads 64 hexadecimal digits; `None` for anything else.
+    /// Parses 64 hexadecimal digits; `None` for anything else.
     pub fn from_hex(hex: &str) -> Option<Self> {
         blake3::Hash::from_hex(hex).ok().map(|hash| Self(*hash.as_bytes()))
     }

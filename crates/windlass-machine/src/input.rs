@@ -1,6 +1,6 @@
-//! What arrives: everything that a decision needs from outside the thread comes in an input.
+//! Inputs: everything that a decision needs from outside the thread.
 //!
-//! Nothing in an input is looked up again later, so that a replay decides the same.
+//! A decision reads nothing else, so that a replay has the same result.
 
 mod view;
 
@@ -19,227 +19,228 @@ use crate::id::{
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Grant, Terms};
 
-/// What arrived.
+/// An input of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "input", rename_all = "snake_case")]
 pub enum Input {
     /// A message for the agent.
     Message(Box<NewMessage>),
-    /// A waiting message is taken back.
+    /// Withdraws a queued message.
     Withdraw {
-        /// The id under which it waits.
+        /// Id of the queued message.
         id: InputId,
-        /// Whose wish: its sender's or the thread's owner's.
+        /// Requester: the message's sender or the thread's owner.
         by: Principal,
     },
-    /// A waiting message is to say something else.
+    /// Replaces the content of a queued message.
     EditQueued {
-        /// The id under which it waits.
+        /// Id of the queued message.
         id: InputId,
-        /// What it is to say.
+        /// New content.
         message: Arc<Message>,
-        /// Whose wish: its sender's.
+        /// Requester: the message's sender.
         by: Principal,
     },
-    /// A waiting message is to be sent at once: the active run is cancelled, and the message goes before the others.
+    /// Sends a queued message at once: cancels the active run and moves the message before all others.
     SendNow {
-        /// The id under which it waits.
+        /// Id of the queued message.
         id: InputId,
-        /// Whose wish: its sender's or the thread's owner's.
+        /// Requester: the message's sender or the thread's owner.
         by: Principal,
     },
-    /// The run is to end.
+    /// Cancels a run.
     Cancel {
-        /// Which run; `None`: the active one.
+        /// Run to cancel; `None`: the active one.
         run: Option<RunId>,
-        /// Whose wish.
+        /// Requester.
         by: Principal,
     },
-    /// Replies to interrupts: all of them count, or none.
+    /// Answers to interrupts: all of them count, or none.
     Answered {
-        /// What was said to which.
+        /// The answers with their interrupts.
         answers: Vec<Given>,
-        /// Who.
+        /// The person or program that answers.
         by: Party,
-        /// Grants that are written with the answers, or not at all.
+        /// Grants that are written atomically with the answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<NewGrant>,
-        /// Recorded in the same append.
+        /// Data of the host program, recorded in the same append.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Box<Note>>,
-        /// The policy and the open calls, an edited one with its new arguments; looked up when the input is taken.
+        /// The policy and the open calls when the driver takes the input; an edited call has its new arguments.
         #[serde(skip)]
         view: View,
     },
-    /// The thread gets a title.
+    /// Sets the thread's title.
     Title {
-        /// At most 60 characters are kept.
+        /// New title, cut to 60 characters.
         title: String,
-        /// Whose wish.
+        /// Requester.
         by: Principal,
     },
-    /// A model was asked for a title. It counts where no person has given one; what it cost counts always.
+    /// A model generated a title. It applies unless a person has set one; its cost counts in any case.
     TitleMade {
-        /// At most 60 characters are kept; empty where the model's answer was none.
+        /// Generated title, cut to 60 characters; empty if the model gave none.
         title: String,
-        /// What it cost.
+        /// Model, tokens and cost of the call.
         made: Box<TitleMade>,
     },
-    /// The active run goes on with another model.
+    /// Switches the active run to another model.
     SwitchModel {
-        /// Which.
+        /// Model for the next step.
         model: ModelName,
-        /// Whose wish.
+        /// Requester.
         by: Principal,
     },
-    /// The host program records data of its own.
+    /// Records data of the host program.
     Note {
-        /// What it is about.
+        /// Subject, chosen by the host program.
         name: String,
-        /// The data.
+        /// Content of the note.
         data: Value,
     },
-    /// The model answered.
+    /// A model call succeeded.
     ModelReplied(Box<ModelReplied>),
-    /// The model call failed.
+    /// A model call failed.
     ModelFailed(Box<ModelFailed>),
-    /// The driver gave the model call up: because it was no longer wanted, or because the process ends and another one is
-    /// to make it again.
+    /// The driver gave up a model call, because it was no longer wanted, or because the process ends and another one
+    /// should repeat it.
     ModelStopped {
-        /// Which.
+        /// Step and attempt of the call.
         attempt: Attempt,
-        /// Text that had come.
+        /// Text received before.
         partial: Option<Content>,
     },
-    /// A tool answered.
+    /// A tool returned.
     ToolReturned {
-        /// Which call.
+        /// The call that returned.
         call: CallKey,
         /// Text, image and file blocks.
         content: Vec<Block>,
-        /// Whether it is an error.
+        /// Whether the content is an error.
         error: bool,
-        /// Whether nothing was done, because what carries the tool out was not there.
+        /// Whether the call did nothing because the tool's backend is unavailable.
         #[serde(default)]
         unavailable: bool,
-        /// From dispatch to the end, in milliseconds.
+        /// Milliseconds from dispatch to the end.
         duration_ms: u64,
-        /// What it keeps with the thread from now on, where that has changed.
+        /// New state of the tool in the thread, if it has changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Box<Kept>>,
-        /// What the model sees instead of the first part of `content`, a text; the whole of that stays to be fetched.
+        /// A summary that replaces the first part of `content`, a text, for the model. The tool stores the complete
+        /// text for later reads.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offloaded: Option<Box<Offloaded>>,
     },
-    /// A tool at work is about to change a file, and waits until that is recorded.
+    /// A running tool is about to change a file and waits until this is recorded.
     FileChanging {
-        /// Which call.
+        /// The call that changes the file.
         call: CallKey,
-        /// Which file, and what is there.
+        /// The file and its present content.
         change: Box<FileChange>,
     },
-    /// A tool cannot go on without an outside reply: its call is parked, and started again with the reply.
+    /// A tool needs an outside answer: its call is parked, and started again with the answer.
     ToolAsked {
-        /// Which call.
+        /// The call that asks.
         call: CallKey,
-        /// What it asks: a question, a sign-in or a hand-off.
+        /// A question, a sign-in or a hand-off.
         kind: Box<InterruptKind>,
-        /// What silence means, for example.
+        /// Who may answer, and what happens on expiry.
         terms: Terms,
-        /// What the tool wants back.
+        /// Data that the tool gets back with the answer.
         state: Option<Content>,
     },
-    /// A tool goes on later: its call holds nothing until then, and is started again with what the tool wants back.
+    /// A tool defers its call: nothing is in flight until the time, and the call is started again with its state.
     ToolDeferred {
-        /// Which call.
+        /// The deferred call.
         call: CallKey,
-        /// How long, in milliseconds; a year at most.
+        /// Delay in milliseconds, at most a year.
         after_ms: u64,
-        /// What the tool wants back.
+        /// Data that the tool gets back when it resumes.
         state: Option<Content>,
-        /// What may be done again of what is left.
+        /// What may be repeated of the rest of the call.
         rest: Rest,
     },
-    /// What a call would do is known.
+    /// A preview of a call was made.
     Previewed {
-        /// Which call.
+        /// The previewed call.
         call: CallKey,
-        /// Which look.
+        /// Number of the preview.
         round: u32,
-        /// What it would do, or why that cannot be told.
+        /// What the call would do, or why that is unknown.
         preview: Content,
-        /// Digest of that text.
+        /// Digest of the preview.
         digest: Digest,
     },
-    /// A read was made that may tell a call's outcome.
+    /// A read was made that may reveal a call's outcome.
     Reconciled {
-        /// Which call.
+        /// The call in question.
         call: CallKey,
-        /// Which try.
+        /// Number of the read.
         attempt: u32,
-        /// What the read found, where that says that the call was done.
+        /// The result, if the read proves that the call was done.
         found: Option<Vec<Block>>,
-        /// What was read otherwise, in plain words.
+        /// What the read returned otherwise, in plain language.
         reason: String,
     },
-    /// A budget that the store keeps count of had no room for what was to be started: nothing was written.
+    /// The store rejected a start because a budget has too little room: nothing was written.
     LimitRefused {
-        /// Its name.
+        /// Name of the budget.
         limit: String,
-        /// Its figure.
+        /// Its cap.
         figure: u64,
-        /// How it stands.
+        /// Used and requested amounts, and who may raise the cap.
         refused: Refused,
-        /// The message of a run whose first step had no room. The decision is repeated with it, so that the run is
+        /// The message whose run could not start its first step. The decision is repeated with it, so that the run is
         /// recorded first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },
-    /// A dispatched call ended without a result that can be recorded: it was killed because it hung or nobody wanted it
-    /// any more, it crashed, its result could not be kept, or is not known. Its effect class says what that means.
+    /// A dispatched call ended without a recordable result. It hung or was cancelled and was killed, it crashed, its
+    /// result could not be stored, or its outcome is unknown. The effect class decides what follows.
     ToolStopped {
-        /// Which call.
+        /// The stopped call.
         call: CallKey,
-        /// Why.
+        /// The cause, for display.
         reason: String,
-        /// Whether the tool itself says so: then another look at what it was put off for tells no more.
+        /// Whether the tool itself reports this. Resuming a deferred call would then find nothing more.
         #[serde(default)]
         by_tool: bool,
-        /// The policy now, with the open calls as they stand: what is called again is judged again.
+        /// The current policy and open calls, for judging a repeated call again.
         #[serde(default)]
         view: View,
     },
-    /// Something was in flight, and the process that had it is gone.
+    /// The process that had a command in flight is gone.
     Lost {
-        /// What.
+        /// The command that was in flight.
         command: Command,
-        /// The policy now, with the open calls as they stand.
+        /// The current policy and open calls.
         view: View,
     },
-    /// A start was recorded, and this process knows that it did not dispatch it: the tool is not the one that was
-    /// judged, or the run was cancelled in the same append. A later process cannot know it, and reports it as lost.
+    /// This process recorded a start but did not dispatch it, because the tool differs from the judged one or the run
+    /// was cancelled in the same append. A later process cannot know this and reports the command as lost.
     NotDispatched {
-        /// Which call.
+        /// The call that was not dispatched.
         call: CallKey,
-        /// Which start.
+        /// Number of the start.
         start: u32,
         /// The current policy and open calls: the call is judged again.
         view: View,
     },
     /// The policy changed: open calls that have not started are judged again.
     Rejudge {
-        /// The policy now.
+        /// The current policy and open calls.
         view: View,
     },
-    /// The time that `deadline` named has come.
+    /// The time that `deadline` returned has come.
     Tick {
-        /// Open interrupts whose whole term has passed by a clock that never jumps, as this process has seen it.
+        /// Open interrupts whose whole term has passed by a monotonic clock, as seen by this process.
         confirmed: Vec<InterruptId>,
     },
 }
 
 impl Input {
-    /// Whether only the driver may send it, of what it has in flight or of its policy.
+    /// Whether only the driver may send the input, because it concerns commands in flight or the policy.
     pub fn is_the_drivers(&self) -> bool {
         match self {
             Self::ModelReplied(_)
@@ -271,165 +272,165 @@ impl Input {
     }
 }
 
-/// A result that the model sees a summary of.
+/// A result that the model sees only as a summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloaded {
-    /// By what it is asked for.
+    /// Id by which the complete text can be requested.
     pub reference: String,
-    /// All of its text.
+    /// The complete text.
     pub payload: BlobRef,
-    /// What the model sees.
+    /// Text that the model sees.
     pub summary: Content,
 }
 
-/// What a tool keeps with a thread: a list of tasks, for example. It stands and falls with the call's result.
+/// State of a tool in a thread, such as a task list. It is recorded together with the call's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The name that all calls find it by.
+    /// Key under which all calls find the state.
     pub name: String,
-    /// All of it.
+    /// The complete state.
     pub value: Content,
 }
 
-/// A thread that is to begin with the history of another one.
+/// A fork: a new thread that starts with the history of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
-    /// The id of the new thread.
+    /// Id of the new thread.
     pub thread: ThreadId,
-    /// The last event of the other thread that is copied.
+    /// Last event of the other thread that is copied.
     pub until: Seq,
-    /// Who forks it, and owns the new one.
+    /// The user who forks the thread and owns the new one.
     pub by: Principal,
     /// The folder that the new thread's tools work in.
     pub folder: Option<String>,
-    /// The other thread's title by now.
+    /// Current title of the other thread.
     pub title: Option<String>,
 }
 
 /// A message for the agent, with the run that it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewMessage {
-    /// The sender's id: the same id is taken once.
+    /// The sender's id; a repeated id is rejected.
     pub id: InputId,
-    /// The message.
+    /// Content of the message.
     pub message: Arc<Message>,
-    /// Who sends it.
+    /// The sender.
     pub by: Principal,
-    /// The tenant, for a thread that does not exist yet.
+    /// Tenant of the thread, if the message creates it.
     pub workspace: String,
-    /// The folder, for a thread that does not exist yet.
+    /// Folder of the thread, if the message creates it.
     pub folder: Option<String>,
-    /// The id of the run that it starts.
+    /// Id of the run that the message starts.
     pub run: RunId,
-    /// The agent of that run.
+    /// Agent of that run.
     pub agent: Arc<Agent>,
-    /// How that run behaves.
+    /// Options of that run.
     pub options: RunOptions,
-    /// What happens while another run is active.
+    /// What happens if another run is active.
     pub when_busy: WhenBusy,
-    /// Recorded in the same append.
+    /// Data of the host program, recorded in the same append.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Box<Note>>,
 }
 
-/// Data of the host program.
+/// A record of the host program in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// The subject.
+    /// Subject, chosen by the host program.
     pub name: String,
-    /// The data.
+    /// Content of the note.
     pub data: Value,
 }
 
-/// What happens to a message while a run is active. (design: "Gate, interrupts, effects, control")
+/// What happens to a message while a run is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenBusy {
-    /// It is refused.
+    /// Reject the message.
     Reject,
-    /// It is sent after the run ended `done`.
+    /// Queue the message, and send it after the run ended `done`.
     #[default]
     Queue,
-    /// It goes in after the current step's last result.
+    /// Add the message after the last result of the current step.
     Steer,
-    /// The run is cancelled, then it is sent.
+    /// Cancel the run, then send the message.
     Replace,
-    /// The run is cancelled and withdrawn, then it is sent.
+    /// Cancel the run and withdraw its messages, then send the message.
     Rollback,
 }
 
-/// A whole reply of a model.
+/// A complete reply of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelReplied {
-    /// Which step and try.
+    /// Step and attempt of the call.
     pub attempt: Attempt,
-    /// The reply's blocks; call ids are unique and not empty.
+    /// Blocks of the reply; call ids are unique and not empty.
     pub blocks: Vec<Block>,
-    /// Why it ended.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// Tokens, as reported.
+    /// Token counts, as the provider reported them.
     pub usage: Usage,
-    /// Its cost, where the price is known.
+    /// Cost; `None` if the price is unknown.
     pub cost: Option<MicroUsd>,
     /// Fingerprint of the request.
     pub request: Fingerprint,
-    /// From sending to the first fragment, in milliseconds.
+    /// Milliseconds from the request to the first fragment.
     pub ttft_ms: Option<u64>,
-    /// From sending to the end, in milliseconds.
+    /// Milliseconds from the request to the end.
     pub duration_ms: u64,
-    /// How long each of its thoughts took to come, in order, in milliseconds; none of a model that does not stream them.
+    /// Duration of each reasoning block, in order, in milliseconds; empty for a model that does not stream them.
     pub thoughts_ms: Vec<u64>,
-    /// The policy now, with the reply's calls looked up.
+    /// The current policy, with a view of each call of the reply.
     pub view: View,
 }
 
 /// A failed model call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelFailed {
-    /// Which step and try.
+    /// Step and attempt of the call.
     pub attempt: Attempt,
-    /// What kind of failure.
+    /// Kind of failure; decides about retries.
     pub class: FailureClass,
-    /// In plain words.
+    /// Description in plain language.
     pub message: String,
-    /// How long the provider asks to wait.
+    /// How long the provider asks the client to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// Text that had come.
+    /// Text received before the failure.
     pub partial: Option<Content>,
 }
 
-/// What was said to one interrupt.
+/// An answer to one interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Given {
-    /// Which.
+    /// The answered interrupt.
     pub interrupt: InterruptId,
-    /// The reply.
+    /// Content of the answer.
     pub answer: Answer,
-    /// What the sender saw: an approval counts for that alone. `None`: whatever the interrupt is about.
+    /// Digest that the sender saw; an approval only counts for it. `None`: whatever the interrupt is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Digest>,
 }
 
-/// A grant that goes with answers.
+/// A grant that is created with an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewGrant {
-    /// Whose runs it is for.
+    /// The user whose runs may use the grant.
     pub user: Principal,
-    /// The grant.
+    /// The grant to create.
     pub grant: Grant,
 }
 
-/// Who sends an input, as whoever let them in knows them.
+/// The identity of a sender, as the host program has authenticated it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
-    /// Their name.
+    /// Name of the user or program.
     pub principal: Principal,
-    /// The tenant that they act in.
+    /// Tenant that the sender acts in.
     pub workspace: String,
-    /// Their roles there; an `admin` may reply wherever no rule names others.
+    /// Roles in that tenant. An `admin` may answer unless a rule names other approvers.
     #[serde(default)]
     pub roles: Vec<String>,
 }
 
-/// The role that may reply in everybody's threads, where no rule names others.
+/// The role that may answer in all threads, unless a rule names other approvers.
 pub const ADMIN: &str = "admin";

@@ -1,25 +1,25 @@
-//! The pure state machine of Windlass: it decides what an agent's run does next, and does nothing itself.
+//! The pure state machine of Windlass: it decides what an agent's run does next, and has no effects itself.
 //!
-//! No I/O, no async, no clock, no dice. Everything that a decision needs from outside arrives in an [`Input`];
-//! everything that it decides is an [`Event`]; everything that should happen in the world is a [`Command`].
-//! A driver around it owns the journal, the model, the tools and the time.
+//! It has no I/O, async code, clock or randomness. Everything that a decision needs from outside arrives in an
+//! [`Input`]. Every decision is recorded as an [`Event`], and everything that should be in flight is a [`Command`]. A
+//! driver around the machine owns the journal, the model, the tools and the clock.
 //!
 //! # Vocabulary
 //!
 //! - A **thread** is the long-lived conversation. It has one **journal** of events, and its [`State`] is exactly the
-//!   fold of that journal: [`Machine::restore`] makes it, [`Machine::apply`] extends it.
+//!   fold of that journal: [`Machine::restore`] computes it, [`Machine::apply`] extends it.
 //! - A **run** is one activation of an [`Agent`] in a thread, from a message until it is done, failed or cancelled.
-//! - A **step** is one model call and the tools that it asks for. Trying a failed model call again is another
-//!   **attempt** at the same step, and has a [`Fact::StepStarted`] of its own.
-//! - The calls of a step form a **line**: a call starts when every earlier one has its result, except that neighbouring
-//!   [`EffectClass::Pure`] calls run beside each other.
-//! - An **interrupt** parks a run on an outside reply, and an **answer** is that reply. Nothing but an answer, a
-//!   changed policy or a cancel ends an interrupt; time does only where its [`Terms`] say what silence means.
-//! - An **effect** is the dispatch of one call. Its id is derived, so the same call has the same one for ever.
+//! - A **step** is one model call and the tool calls that it requests. A retry of a failed model call is another
+//!   **attempt** at the same step, with its own [`Fact::StepStarted`].
+//! - The calls of a step form a **line**: a call starts when every earlier one has its result. As an exception,
+//!   adjacent [`EffectClass::Pure`] calls run in parallel.
+//! - An **interrupt** pauses a run until outside input arrives, and an **answer** is that input. An interrupt is only
+//!   ended by an answer, a changed policy or a cancel; time ends it only if its [`Terms`] define an expiry.
+//! - An **effect** is the dispatch of one call. Its id is derived from the call, so it never changes.
 //!
 //! # The driver's loop
 //!
-//! Decide, append, apply, act, in this order, with one append for all inputs at hand:
+//! Decide, append, apply, act, in this order, with one append for all pending inputs:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -53,12 +53,12 @@
 //! let mut now = Timestamp(1_000);
 //!
 //! while let Some(input) = mailbox.pop() {
-//!     // 1. Decide. The machine has applied what it returns. A reject is an answer for the sender, and changes nothing.
+//!     // 1. Decide. The machine has already applied the returned events. A reject is for the sender and changes nothing.
 //!     let events = machine.handle(&input, now).unwrap();
-//!     // 2. Append, and only then show or start anything. Where this fails or its outcome is unknown, the machine is
-//!     //    discarded and the journal read again.
+//!     // 2. Append before publishing or starting anything. If the append fails or its outcome is unknown, discard the
+//!     //    machine and read the journal again.
 //!     journal.extend(events.iter().map(Event::encode));
-//!     // 3. Act: start what is wanted and not in flight, drop what is in flight and no longer wanted.
+//!     // 3. Act: start wanted commands that are not in flight, and stop those that are no longer wanted.
 //!     for command in machine.wants() {
 //!         match command {
 //!             Command::CallModel { attempt, .. } => {
@@ -86,50 +86,54 @@
 //! }
 //!
 //! assert_eq!(machine.state().last.as_ref().unwrap().status, RunStatus::Done);
-//! // Whoever opens the thread later reads the journal and stands where this process stood.
+//! // A process that opens the thread later folds the journal to the same state.
 //! let events = journal.iter().map(|line| Event::decode(line).unwrap());
 //! assert_eq!(Machine::restore("thread-1".into(), None, events).unwrap(), machine);
 //! ```
 //!
-//! What else a driver owes the machine:
+//! A driver has further duties:
 //!
-//! - **It dispatches a tool only if it has itself just appended that call's [`Fact::ToolStarted`]**, and a model call
-//!   only after its [`Fact::StepStarted`]. That something is wanted is not enough. The exception is a call without an
-//!   effect, which may run while its start waits to be appended together with its result.
-//! - **What it finds begun, it reports.** After opening a thread, each of [`Machine::unfinished`] goes in as
-//!   [`Input::Lost`]. It also reports a command that it has recorded and not dispatched, because no later process can:
-//!   a call as [`Input::NotDispatched`] (a cancel in the same batch overtook it, or its tool is another one than the
-//!   one that was judged), a model call as [`Input::ModelStopped`]. A process that ends in order also gives a model call
-//!   in flight up as [`Input::ModelStopped`], so that it counts as no lost attempt.
-//! - **In a run that is being stopped** it aborts what is in flight and reports how that ended: the reply or result if
-//!   it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
-//! - **What changes nothing it may make again.** [`Command::PreviewTool`] and [`Command::Reconcile`] are started
-//!   whenever they are wanted and not in flight, and nothing is reported as lost of them.
-//! - **Every view is complete.** It holds the policy and each call of the step as they are when the input is taken;
-//!   an edited call with its new arguments. Where it is newer than what a call that may start now was judged by,
-//!   [`Input::Rejudge`] goes first.
-//! - **What the store has no room for** it hands back as [`Input::LimitRefused`], and then the input that was decided
-//!   on once more: the machine asks somebody, or ends the run. A message that was to start a run goes inside of it.
-//! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
-//!   policy has changed since it was judged. A tick names the interrupts whose term has passed by a clock that never
-//!   jumps: an automatic approval on expiry requires this; without it, the term restarts.
-//! - **It gives [`Machine::handle`] the moment of the thread's clock**, [`ThreadClock::moment`], and sleeps [`Machine::due_in_ms`] by a clock
-//!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
-//!   would wait until it shows that time again.
-//! - It gives fresh ids. The machine refuses a run id that its state still knows, and knows only the last one.
+//! - **It dispatches a tool call only after its own append of that call's [`Fact::ToolStarted`]**, and a model call
+//!   only after its [`Fact::StepStarted`]. A wanted command alone is not enough. As an exception, a call without
+//!   effects may run while its start waits to be appended together with its result.
+//! - **It reports commands that were started before.** After opening a thread, it sends each of
+//!   [`Machine::unfinished`] as [`Input::Lost`]. It also reports a command that it has recorded but not dispatched,
+//!   because no later process can. A call is reported as [`Input::NotDispatched`], either because a cancel in the
+//!   same batch overtook it or because its tool differs from the judged one. A model call is reported as
+//!   [`Input::ModelStopped`]. An orderly shutdown also gives up a model call in flight as [`Input::ModelStopped`], so
+//!   that it does not count as a lost attempt.
+//! - **In a run that is being cancelled**, it aborts what is in flight and reports the outcome: the reply or result
+//!   if it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
+//! - **It may repeat commands without effects.** It starts [`Command::PreviewTool`] and [`Command::Reconcile`]
+//!   whenever they are wanted and not in flight, and never reports them as lost.
+//! - **Every view is complete.** It contains the policy and each call of the step at the time when the driver takes
+//!   the input; an edited call has its new arguments. If the view is newer than the one that judged a startable call,
+//!   the driver sends [`Input::Rejudge`] first.
+//! - **It reports a refused budget** as [`Input::LimitRefused`], and then repeats the input that was decided. The
+//!   machine asks a person or ends the run. If the input is a message that would have started a run, it travels
+//!   inside the report.
+//! - **It sends [`Input::Tick`]** when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts
+//!   whose policy has changed since its verdict. A tick lists the interrupts whose whole term has passed by a
+//!   monotonic clock. An automatic approval on expiry requires this; otherwise its term restarts.
+//! - **It passes the thread's time to [`Machine::handle`]** from [`ThreadClock::moment`], and sleeps for
+//!   [`Machine::due_in_ms`] by a monotonic clock. With the wall clock alone, a thread whose last event lies in the
+//!   future of a corrected clock would wait until the clock reaches that time again.
+//! - **It draws fresh ids.** The machine rejects a run id that its state still has, which is only the last one.
 //!
 //! # Invariants
 //!
-//! 1. [`Machine::handle`] is total and a function: any input is decided, and then the state is the fold of the journal
-//!    with the new events, or is refused with a typed [`Reject`], and then the machine is unchanged. [`Machine::apply`]
-//!    never fails, not even on a journal that makes no sense.
-//! 2. `restore(snapshot, tail)` equals the fold of the whole journal; time in a journal never runs backwards.
-//! 3. A call has exactly one result, real or said by the engine, and an effect is never dispatched more often than its
-//!    starts are recorded: once, unless its class allows a repeat or a person asked for one.
-//! 4. A run that is active has something in flight, a deadline, or an open interrupt. It is never stuck.
-//! 5. Within a run each request extends the one before it, unless an event says why not: the window moved, the model
-//!    was switched, or the steps were used up. It holds at most N messages and the newest, and no call without result.
-//! 6. A decision costs the same in a long thread as in a short one, and a finished run leaves nothing big behind.
+//! 1. [`Machine::handle`] is total and deterministic. It either decides the input, and the state is then the fold of
+//!    the journal with the new events; or it rejects the input with a [`Reject`], and the machine is unchanged.
+//!    [`Machine::apply`] never fails, not even for a nonsensical journal.
+//! 2. `restore(snapshot, tail)` equals the fold of the whole journal. Time in a journal never runs backwards.
+//! 3. A call has exactly one result, from its tool or from the engine. An effect is dispatched at most once per
+//!    recorded start: once in total, unless its class allows a repeat or a person requested one.
+//! 4. An active run has something in flight, a deadline, or an open interrupt. It is never stuck.
+//! 5. Within a run, each request extends the previous one, unless an event gives a reason: the window moved, the
+//!    model was switched, or the steps were used up. A request has at most N messages plus the newest, and no call
+//!    without a result.
+//! 6. The cost of a decision does not depend on the length of the thread, and a finished run leaves nothing large in
+//!    the state.
 
 mod agent;
 mod blobs;

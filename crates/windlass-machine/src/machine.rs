@@ -1,8 +1,8 @@
 //! The machine: decide, record, fold, want. Read this first.
 //!
-//! `handle` decides what an input means and applies each fact as it records it; the driver appends the events to the
-//! journal, and only then shows or starts anything; `wants` says what should be in flight; `deadline` says when to send
-//! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
+//! `handle` decides an input and applies each fact as it records it. The driver appends the events to the journal
+//! before it publishes or starts anything. `wants` returns the commands that should be in flight; `deadline` returns
+//! when to send [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
 
 use std::collections::BTreeSet;
 
@@ -17,43 +17,43 @@ use crate::on;
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, FOLD, Phase, Run, State};
 
-/// One thread's machine.
+/// The machine of one thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     thread: ThreadId,
     state: State,
-    /// Tools of the active run alone that this process does not have.
+    /// The active run's own tools that this process does not have.
     lacks: BTreeSet<ToolName>,
 }
 
-/// A cache of the fold. Disposable: without it the whole journal is folded.
+/// A disposable cache of the fold: without it, the whole journal is folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Version of the fold that made it.
+    /// Version of the fold that produced it.
     pub fold: u32,
-    /// The last event that it covers.
+    /// Position of the last event that it covers.
     pub seq: Seq,
-    /// The state as JSON.
+    /// The encoded state as JSON.
     pub bytes: Vec<u8>,
 }
 
-/// A journal that does not belong to its thread.
+/// The journal does not belong to the thread.
 #[derive(Debug, thiserror::Error)]
 pub enum CorruptJournal {
-    /// The journal speaks of another thread.
+    /// The journal's first event names another thread.
     #[error("the journal of thread `{wanted}` says that it belongs to `{found}`")]
     OtherThread {
-        /// The thread that was opened.
+        /// Thread that was opened.
         wanted: ThreadId,
-        /// The thread that the journal names.
+        /// Thread that the journal names.
         found: ThreadId,
     },
 }
 
 impl Machine {
-    /// Folds a journal, from a snapshot where there is a usable one. `events` are those after the snapshot's
-    /// position. A snapshot of another fold version, or a damaged one, is ignored, and `events` must then be all of
-    /// them: [`Snapshot::is_usable`] says so beforehand.
+    /// Folds a journal, starting from a snapshot if it is usable. `events` are those after the snapshot. A snapshot
+    /// that is damaged or of another fold version is ignored, and `events` must then be the whole journal;
+    /// [`Snapshot::is_usable`] checks this beforehand.
     pub fn restore(
         thread: ThreadId,
         snapshot: Option<&Snapshot>,
@@ -72,14 +72,15 @@ impl Machine {
         }
     }
 
-    /// Decides what an input means, and applies each event as it records it. A reject changes nothing. The events must
-    /// be appended before anything is shown or started; where that fails, the machine is discarded and the journal is
-    /// read again. The moment is that of the thread's clock, see [`ThreadClock::moment`](crate::ThreadClock::moment).
+    /// Decides an input, and applies each event as it records it. A reject changes nothing. The driver must append
+    /// the events before it publishes or starts anything. If the append fails, discard the machine and read the
+    /// journal again. `moment` comes from the thread's clock, see
+    /// [`ThreadClock::moment`](crate::ThreadClock::moment).
     pub fn handle(&mut self, input: &Input, moment: impl Into<Moment>) -> Result<Vec<Event>, Reject> {
         self.handle_observed(input, moment, &mut ())
     }
 
-    /// The same, with an observer that sees the state before and after each event.
+    /// Like [`Self::handle`], with an observer that sees the state before and after each event.
     pub fn handle_observed(
         &mut self,
         input: &Input,
@@ -90,19 +91,19 @@ impl Machine {
         on::decide(thread, state, lacks, input, moment.into(), observer)
     }
 
-    /// Says which tools of the active run alone this process does not have: a call of one waits, as it stands, for a
-    /// process that has it. It is told as the time is, and recorded nowhere: it says nothing of the thread. None turns
-    /// up while the run is in hand here, because its calls were found lost without it.
+    /// Sets the active run's own tools that this process does not have. Their calls wait for a process that has them.
+    /// Like the clock, this is process state and is not journaled. The set only shrinks or changes when the run is
+    /// taken over.
     pub fn lack(&mut self, tools: BTreeSet<ToolName>) {
         self.lacks = tools;
     }
 
-    /// Whether this process does not have a tool that is the active run's own.
+    /// Whether the tool is one of the active run's own that this process does not have.
     pub fn lacks(&self, tool: &ToolName) -> bool {
         self.lacks.contains(tool)
     }
 
-    /// The tools that calls wait for which nobody is asked about, because this process does not have them.
+    /// Returns the unavailable tools that open calls wait for, except calls with an open interrupt.
     pub fn missing(&self) -> BTreeSet<&ToolName> {
         let run = self.state.run.as_ref().filter(|_| !self.lacks.is_empty());
         let calls = run.into_iter().flat_map(|run| self.calls(run)).map(|(_, call)| call);
@@ -110,19 +111,19 @@ impl Machine {
         open.map(|call| &call.tool).filter(|tool| self.lacks(tool)).collect()
     }
 
-    /// Folds one event of the journal in. Never fails. What [`Self::handle`] has recorded is applied already.
+    /// Folds one event of the journal. Never fails. Events from [`Self::handle`] are already applied.
     pub fn apply(&mut self, event: &Event) {
         self.state.apply(event);
     }
 
-    /// The journal of a thread that begins with the history of another one, up to a place where no run is active.
-    /// `origin` are the other thread's events from its first on. Refused where there is no such place, or a run is
-    /// active in it; nothing but the whole of the result makes a thread.
+    /// Returns the journal of a new thread that starts with another thread's history, up to a position without an
+    /// active run. `origin` are the other thread's events from the first on. Fails if the position does not exist or
+    /// a run is active there. Only the complete result is a valid journal.
     pub fn fork(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Vec<Event>, Reject> {
         on::fork::decide(origin, fork, now)
     }
 
-    /// What should be in flight now: a function of the state alone.
+    /// Returns the commands that should be in flight: a function of the state and the unavailable tools.
     pub fn wants(&self) -> Vec<Command> {
         let Some(run) = self.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Vec::new() };
         let mut commands = self.begun(run);
@@ -131,13 +132,14 @@ impl Machine {
         commands
     }
 
-    /// What was in flight when the process that had it went: what is wanted, and, in a run that is being stopped,
-    /// what has not ended yet. Previews and reads that change nothing are not among it: they are simply made again.
+    /// Returns the commands that may have been in flight when the previous process ended. In a run that is being
+    /// cancelled, these are the ones that have not ended yet. Previews and reconciliation reads are excluded, because
+    /// they are simply repeated.
     pub fn unfinished(&self) -> Vec<Command> {
         self.state.run.as_ref().map(|run| self.begun(run)).unwrap_or_default()
     }
 
-    /// What the journal says has begun and has not ended.
+    /// Returns the commands that have a recorded start and no end.
     fn begun(&self, run: &Run) -> Vec<Command> {
         if run.phase == Phase::Calling {
             return vec![Command::CallModel { attempt: run.attempt, model: run.step_model.clone() }];
@@ -165,7 +167,7 @@ impl Machine {
         commands.collect()
     }
 
-    /// Previews, and reads that may tell a lost outcome.
+    /// Returns previews, and reads that may reveal a lost outcome.
     fn looks(&self, run: &Run) -> Vec<Command> {
         let timeout_ms = run.agent.limits.call_timeout_ms;
         let commands = self.calls(run).filter_map(|(key, call)| {
@@ -193,19 +195,19 @@ impl Machine {
         line.iter().enumerate().map(move |(index, call)| (CallKey { step, index: index as u32 }, call))
     }
 
-    /// Milliseconds until [`Input::Tick`] is to be sent, from the thread's time on: to be slept by a clock that never
-    /// jumps. `None` where only an outside input can change anything.
+    /// Returns the milliseconds from `now` until [`Input::Tick`] is due, to be slept by a monotonic clock. `None` if
+    /// only an outside input can change anything.
     pub fn due_in_ms(&self, now: Timestamp) -> Option<u64> {
         self.deadline().map(|at| at.since(now))
     }
 
-    /// When to send [`Input::Tick`], in the thread's time; `None` where only an outside input can change anything.
+    /// Returns when to send [`Input::Tick`], in thread time; `None` if only an outside input can change anything.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.next_deadline(|tool| !self.lacks(tool))
     }
 
-    /// When the thread needs a driver without an outside input, by the wall clock. A function of the journal alone: it
-    /// also counts timers of tools that this process lacks, because another process may have them.
+    /// Returns when the thread needs a driver without an outside input, by the wall clock. It depends on the journal
+    /// alone and includes timers of tools that only other processes have.
     pub fn wall_deadline(&self) -> Option<Timestamp> {
         let deadline = self.next_deadline(|_| true)?;
         Some(Timestamp(deadline.0.saturating_sub(self.state.ahead_ms)))
@@ -221,37 +223,37 @@ impl Machine {
         retry.into_iter().chain(looks.filter(|_| run.cancel.is_none())).min()
     }
 
-    /// The request of the step at hand; `None` where no run is active.
+    /// Builds the request of the current step; `None` without an active run.
     pub fn request(&self) -> Option<ModelRequest> {
         ModelRequest::of(&self.state)
     }
 
-    /// Fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback, equal requests
+    /// Returns the fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback, equal requests
     /// may have different fingerprints, because withdrawn messages stay in the chain.
     pub fn request_fingerprint(&self) -> Fingerprint {
         context::digest(&self.state).into()
     }
 
-    /// The thread.
+    /// Returns the thread's id.
     pub fn thread(&self) -> &ThreadId {
         &self.thread
     }
 
-    /// The fold so far.
+    /// Returns the current state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// A snapshot of the fold so far.
+    /// Creates a snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot {
-        // A state holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        // A state contains only strings, numbers and JSON values, which always serialise.
         let bytes = serde_json::to_vec(&self.state).expect("a state is always JSON");
         Snapshot { fold: FOLD, seq: self.state.seq, bytes }
     }
 }
 
 impl Snapshot {
-    /// Whether this build's fold made it and it can be read; otherwise the whole journal is folded.
+    /// Whether this build can use the snapshot; otherwise the whole journal must be folded.
     pub fn is_usable(&self) -> bool {
         State::from_snapshot(self).is_some()
     }

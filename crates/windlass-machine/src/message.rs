@@ -1,8 +1,8 @@
-//! Messages and their blocks: what the history is made of.
+//! Messages and their blocks: the content of the history.
 //!
-//! A block keeps what Windlass needs in its own form and, beside it, the provider's own item as
-//! opaque JSON with its origin, so that the same provider gets it back byte for byte and another
-//! one never sees it. Large texts and media are named by digest; nothing here reads a blob.
+//! A block has Windlass's own form, and beside it the provider's item as opaque JSON with its origin. The same
+//! provider gets its item back byte for byte, and other providers never see it. Large texts and media are references
+//! by digest; nothing here reads a blob.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use serde_json::Value;
 use crate::id::{Digest, ModelName, ToolName};
 use crate::policy::check_json;
 
-/// Texts longer than this are stored apart as blobs. (design: "What is recorded")
+/// Texts longer than this are stored as blobs.
 pub const INLINE_MAX_BYTES: usize = 16 * 1024;
 
-/// What stands where a text that is stored apart cannot be shown.
+/// Placeholder for a text that is stored as a blob.
 pub const LONG_TEXT: &str = "[a long text]";
 
-/// Who speaks.
+/// Author role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The engine's or the host program's instructions.
+    /// Instructions from the engine or the host program.
     System,
-    /// A person or a program that gives the task.
+    /// A person or program that gives the task.
     User,
     /// The model.
     Assistant,
@@ -32,22 +32,22 @@ pub enum Role {
     Tool,
 }
 
-/// One entry of the history.
+/// An entry of the history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// Author role of the message.
     pub role: Role,
-    /// What is said, in order.
+    /// Content, in order.
     pub blocks: Vec<Block>,
 }
 
 impl Message {
-    /// A message of one text block.
+    /// Creates a message with one text block.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, blocks: vec![Block::text(text)] }
     }
 
-    /// All inline text of the message's text blocks, put together.
+    /// Returns all inline text of the text blocks, concatenated.
     pub fn plain_text(&self) -> String {
         let mut all = String::new();
         for block in &self.blocks {
@@ -58,7 +58,7 @@ impl Message {
         all
     }
 
-    /// The text blocks' texts, in order.
+    /// Returns the texts of the text blocks, in order.
     pub fn texts(&self) -> impl Iterator<Item = &Content> {
         self.blocks.iter().filter_map(|block| match block {
             Block::Text { text, .. } => Some(text),
@@ -71,12 +71,12 @@ impl Message {
         })
     }
 
-    /// All text of the message's text blocks, with a mark in place of each that is stored apart.
+    /// Returns all text of the text blocks, with a placeholder for each text stored as a blob.
     pub fn shown_text(&self) -> String {
         self.texts().map(|text| text.inline().unwrap_or(LONG_TEXT)).collect()
     }
 
-    /// Whether the message says something to a reader or asks for a tool.
+    /// Whether the message has content for a reader, or requests a tool call.
     pub fn has_answer(&self) -> bool {
         self.blocks.iter().any(|block| match block {
             Block::Text { text, .. } => text.inline().is_none_or(|text| !text.trim().is_empty()),
@@ -85,12 +85,12 @@ impl Message {
         })
     }
 
-    /// Whether a reply belongs in the history: it has an answer, or items that its provider wants back.
+    /// Whether a reply belongs in the history: it has an answer, or items that its provider needs again.
     pub fn is_worth_keeping(&self) -> bool {
         self.has_answer() || self.blocks.iter().any(|block| matches!(block, Block::Opaque { .. }))
     }
 
-    /// The tool calls of the message, in order.
+    /// Returns the tool calls of the message, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -110,37 +110,37 @@ impl Message {
 pub enum Block {
     /// Text for the reader.
     Text {
-        /// The text.
+        /// Content of the block.
         text: Content,
         /// The provider's own item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         native: Option<Arc<Native>>,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// Its bytes, by digest.
+        /// Reference to the bytes.
         blob: BlobRef,
     },
     /// A document of another media type.
     File {
-        /// The name shown to the model.
+        /// Name shown to the model.
         name: String,
-        /// Its bytes, by digest.
+        /// Reference to the bytes.
         blob: BlobRef,
     },
-    /// The model's reasoning. It belongs to the provider that minted it.
+    /// The model's reasoning. Only the provider that generated it can use it.
     Reasoning {
-        /// The readable part; may be empty.
+        /// Readable part; may be empty.
         text: Content,
         /// The provider's own item (signature, encrypted content).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         native: Option<Arc<Native>>,
     },
-    /// The model asks for a tool.
+    /// A tool call that the model requests.
     ToolCall(ToolCall),
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult(ToolResult),
-    /// A provider's item that Windlass does not interpret: kept, replayed to its origin, shown to nobody else.
+    /// A provider's item that Windlass does not interpret: it is kept and only sent back to its origin.
     Opaque {
         /// The provider's own item.
         native: Arc<Native>,
@@ -148,12 +148,12 @@ pub enum Block {
 }
 
 impl Block {
-    /// A text block without a provider's item.
+    /// Creates a text block without a provider's item.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: Content::Inline(text.into()), native: None }
     }
 
-    /// The provider's own item of the block.
+    /// Returns the provider's own item of the block.
     pub fn native(&self) -> Option<&Native> {
         match self {
             Self::Text { native, .. } | Self::Reasoning { native, .. } => native.as_deref(),
@@ -163,8 +163,8 @@ impl Block {
         }
     }
 
-    /// Checks that the block can be recorded and read back: providers' items are JSON from outside, and a result holds no
-    /// results. The error completes a sentence about the block.
+    /// Checks that the block can be recorded and decoded. Providers' items are external JSON, and results must not be
+    /// nested. The error completes a sentence about the block.
     pub fn check(&self) -> Result<(), String> {
         let flat = |block: &Self| match block {
             Self::ToolResult(_) => Err("holds a result within a result".to_owned()),
@@ -182,39 +182,39 @@ impl Block {
     }
 }
 
-/// A text that is either here or stored apart.
+/// A text, inline or stored as a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// The text itself, at most [`INLINE_MAX_BYTES`] bytes when recorded.
+    /// An inline text, at most [`INLINE_MAX_BYTES`] bytes when recorded.
     Inline(String),
-    /// A UTF-8 text by digest.
+    /// Reference to a UTF-8 text.
     Blob(BlobRef),
 }
 
 impl Content {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn size_bytes(&self) -> u64 {
         match self {
             Self::Inline(text) => text.len() as u64,
             Self::Blob(blob) => blob.size_bytes,
         }
     }
-    /// Estimated tokens.
+    /// Returns the estimated number of tokens.
     pub fn tokens(&self) -> u64 {
         match self {
             Self::Inline(text) => estimate_tokens(text.len() as u64),
             Self::Blob(blob) => blob.tokens,
         }
     }
-    /// Digest of the text's bytes.
+    /// Returns the digest of the text's bytes.
     pub fn digest(&self) -> Digest {
         match self {
             Self::Inline(text) => Digest::of(text.as_bytes()),
             Self::Blob(blob) => blob.digest,
         }
     }
-    /// The text, where it is here.
+    /// Returns the text if it is inline.
     pub fn inline(&self) -> Option<&str> {
         match self {
             Self::Inline(text) => Some(text),
@@ -235,7 +235,7 @@ impl From<String> for Content {
     }
 }
 
-/// A blob named by its content.
+/// A reference to a blob by its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
     /// BLAKE3 of the bytes.
@@ -255,36 +255,36 @@ pub fn estimate_tokens(size_bytes: u64) -> u64 {
     size_bytes.div_ceil(4)
 }
 
-/// A tool call as the model asked for it.
+/// A tool call as the model requested it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id of the call; the result names it. Unique within a reply (the adapter sees to it).
+    /// The provider's id of the call, which its result references. Adapters make it unique within a reply.
     pub id: String,
-    /// Which tool.
+    /// Name of the tool.
     pub name: ToolName,
-    /// The arguments exactly as the model wrote them, normally a JSON object, replayed to it for ever.
+    /// The arguments exactly as the model wrote them, normally a JSON object. Later requests repeat them unchanged.
     pub asked: Content,
     /// The provider's own item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<Arc<Native>>,
 }
 
-/// What the model sees of a call's outcome. Every call has exactly one.
+/// A call's result for the model. Every call has exactly one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The provider's id of the call.
     pub call_id: String,
-    /// Which tool.
+    /// Name of the tool.
     pub name: ToolName,
     /// Text, image and file blocks.
     pub content: Vec<Block>,
-    /// Whether the outcome is an error.
+    /// Whether the result is an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub error: bool,
 }
 
 impl ToolResult {
-    /// The inline text of the content, put together.
+    /// Returns the inline text of the content, concatenated.
     pub fn plain_text(&self) -> String {
         let mut all = String::new();
         for block in &self.content {
@@ -296,31 +296,31 @@ impl ToolResult {
     }
 }
 
-/// A provider's item with where it came from.
+/// A provider's item with its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Native {
-    /// Who minted it.
+    /// Provider and model that generated it.
     pub origin: Arc<Origin>,
-    /// The item, key order and number text kept.
+    /// The item; key order and number texts are preserved.
     pub item: Value,
 }
 
-/// Where a reply came from. Only the same origin gets its items back.
+/// Origin of a reply. Provider items are only sent back to the same origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The wire: `anthropic`, `openai-chat`, `openai-responses`, `gemini`, …
+    /// The wire protocol: `anthropic`, `openai-chat`, `openai-responses`, `gemini`, …
     pub api: String,
     /// Provider and model, as configured.
     pub model: ModelName,
 }
 
-/// Tokens of one or more model calls. Totals contain their parts; absent is not zero.
+/// Token counts of one or more model calls. Totals include their parts; absent does not mean zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Prompt tokens, cached and cache-written ones included.
+    /// Prompt tokens, including tokens read from and written to caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
-    /// Generated tokens, reasoning included.
+    /// Generated tokens, including reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
     /// Prompt tokens read from a cache.
@@ -335,7 +335,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds another call's usage; a figure is absent only where both lack it.
+    /// Adds another call's usage. A figure is only absent if both are absent.
     pub fn add(&mut self, other: &Self) {
         fn sum(into: &mut Option<u64>, more: Option<u64>) {
             if let Some(more) = more {
@@ -350,29 +350,29 @@ impl Usage {
     }
 }
 
-/// Why a reply ended.
+/// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model had finished.
+    /// The reply is complete.
     End,
     /// The model waits for the results of its calls.
     ToolCalls,
-    /// The output cap was reached; the message may be incomplete.
+    /// The output maximum was reached; the message may be incomplete.
     MaxTokens,
     /// The model or its provider declined to answer.
     Refusal,
-    /// The provider paused a long turn and wants it sent back as it is to go on.
+    /// The provider paused a long turn and continues when the reply is sent back unchanged.
     Pause,
-    /// A configured stop text came up.
+    /// A configured stop text was generated.
     StopSequence,
-    /// A person or program stopped the run in the middle; the message holds what had come.
+    /// The run was cancelled midway; the message contains the part received so far.
     Cancelled,
-    /// A reason that the adapter does not know, in the provider's words.
+    /// A reason that the adapter does not know, as the provider names it.
     Other(String),
 }
 
-/// Money in millionths of a US dollar.
+/// An amount of money in millionths of a US dollar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MicroUsd(pub u64);

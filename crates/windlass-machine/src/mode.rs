@@ -1,4 +1,4 @@
-//! Modes: what a run may do at all, whatever rules, grants and people would let through. (ZE-E15, ZE-H12)
+//! Modes: the calls that a run may make at all, whatever rules, grants and people allow. (ZE-E15, ZE-H12)
 //!
 //! | Calls | `agent` | `ask` | `plan` |
 //! |---|---|---|---|
@@ -8,46 +8,47 @@
 //! | that ask people | yes | no | yes |
 //! | of commands, browsers and desktops, also those that only read | yes | no | no |
 //!
-//! A mode stands before the gate and lets nothing through by itself. Which calls run without asking is another choice:
-//! [`AutoRun`](crate::policy::AutoRun).
+//! A mode is checked before the gate and allows nothing by itself. Which calls run without asking is a separate
+//! choice: [`AutoRun`](crate::policy::AutoRun).
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::ToolName;
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Doing things: every tool.
+    /// Carry out tasks, with every tool.
     #[default]
     Agent,
-    /// Answering: what only reads, without memory and without questions to people.
+    /// Answer questions: tools that only read, without memory and without questions to people.
     Ask,
-    /// Working out what to do: what only reads, memory and questions included.
+    /// Make a plan: tools that only read, including memory and questions to people.
     Plan,
 }
 
-/// What a tool is about, as far as modes go by it.
+/// Subject area of a tool, as far as modes distinguish it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Area {
-    /// Files, services, servers, the web, lists: whatever is nothing else.
+    /// Files, services, servers, the web, lists: everything not listed below.
     #[default]
     Work,
-    /// What is remembered beyond the thread.
+    /// Memory beyond the thread.
     Memory,
     /// Questions to people.
     People,
-    /// The machine itself: commands, a browser, a desktop. Looking at it is no reading: it shows what somebody does.
+    /// The machine itself: commands, a browser, a desktop. Looking at it is not reading, because it shows what a user
+    /// is doing.
     Machine,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Agent, Self::Ask, Self::Plan];
 
-    /// Its word.
+    /// Returns the mode's name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -56,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// Whether it has calls of an area that only read, or that do more.
+    /// Whether the mode has calls of an area; `reads` says whether they only read.
     pub fn has(self, area: Area, reads: bool) -> bool {
         match (self, area) {
             (Self::Agent, _) => true,
@@ -65,12 +66,12 @@ impl Mode {
         }
     }
 
-    /// What decided, where a call is denied because of it.
+    /// Returns what decided, for a call that is denied because of the mode.
     pub(crate) fn label(self) -> String {
         format!("mode {}", self.word())
     }
 
-    /// Says to the model why a call was not run, and which modes have it.
+    /// Explains to the model why a call was not run, and which modes have it.
     pub(crate) fn refusal(self, tool: &ToolName, area: Area, reads: bool) -> String {
         let having = Self::ALL.into_iter().filter(|mode| mode.has(area, reads));
         let having: Vec<String> = having.map(|mode| format!("`{}`", mode.word())).collect();
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn the_table_of_tools_and_modes() {
         let table = [
-            // What, whether it only reads, and which modes have it.
+            // Description, area, whether the call only reads, and the modes that have it.
             ("files, services, servers", Area::Work, false, "agent"),
             ("the same, only reading; the todo list; web search", Area::Work, true, "agent ask plan"),
             ("writing to memory", Area::Memory, false, "agent"),

@@ -1,16 +1,16 @@
 //! An observer sees the state before and after each event of a decision.
 //!
-//! A driver reads off what it keeps beside the journal: rows of lists, reservations, measures.
+//! A driver uses it to derive what it stores beside the journal: rows of lists, reservations, measurements.
 
 use crate::event::Event;
 use crate::state::State;
 
 /// Sees the state around each event that [`Machine::handle_observed`](crate::Machine::handle_observed) records.
 pub trait Observer {
-    /// The event is recorded, and not applied yet.
+    /// Called when the event is recorded but not applied yet.
     fn before(&mut self, state: &State, event: &Event);
 
-    /// The event was applied.
+    /// Called after the event was applied.
     fn after(&mut self, state: &State, event: &Event);
 }
 

@@ -1,4 +1,4 @@
-//! Why an input was refused: typed, and without any change to the thread.
+//! Why an input was rejected, without any change to the thread.
 //!
 //! A reject is for the sender; the model never sees one.
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
 
-/// Why an input was refused. Nothing was changed.
+/// Why an input was rejected. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reject", rename_all = "snake_case")]
 pub enum Reject {
-    /// A run is active, and the sender asked not to wait.
+    /// A run is active, and the sender chose not to queue.
     #[error("a run is active in this thread; queue, steer or replace instead")]
     Busy,
-    /// The queue is full.
+    /// The message queue is full.
     #[error("{limit} messages already wait in this thread; withdraw one or wait")]
     QueueFull {
-        /// The limit.
+        /// Maximum length of the queue.
         limit: u32,
     },
-    /// The thing is already over: the run ended, the interrupt was answered.
+    /// The target is already closed: the run ended, or the interrupt was answered.
     #[error("too late: {what} is closed")]
     Closed {
-        /// What.
+        /// Kind and id of the target.
         what: String,
     },
-    /// A run is active at a place where a thread is to be forked.
+    /// A run is active at the position of a fork.
     #[error("a run is active at event {at}; event {nearest} is the last before it where none is")]
     RunActive {
-        /// The place.
+        /// The requested position.
         at: Seq,
-        /// The last place before it where no run is active.
+        /// Last position before it without an active run.
         nearest: Seq,
     },
-    /// It speaks of something that is no longer so: an older try, a call that has not started.
+    /// The input refers to an outdated state: an older attempt, or a call that has not started.
     #[error("stale: {what}")]
     Stale {
-        /// What.
+        /// What is outdated.
         what: String,
     },
-    /// There is no such thing here.
+    /// The target does not exist in this thread.
     #[error("{what} does not exist in this thread")]
     NotFound {
-        /// What.
+        /// Kind and id of the target.
         what: String,
     },
-    /// The sender may not do this.
+    /// The sender is not permitted to do this.
     #[error("{what}")]
     Forbidden {
-        /// Why, and who may.
+        /// The reason, and who is permitted.
         what: String,
     },
-    /// The input makes no sense.
+    /// The input is invalid.
     #[error("{what}")]
     Invalid {
-        /// Why.
+        /// What is invalid.
         what: String,
     },
 }

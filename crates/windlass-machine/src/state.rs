@@ -1,7 +1,7 @@
 //! The state of a thread: exactly the fold of its journal.
 //!
-//! [`State::apply`] never decides and never fails. It keeps what a decision or the next request may
-//! need; older messages stay in the journal.
+//! [`State::apply`] never decides and never fails. The state contains what a decision or the next request may need;
+//! older messages are only in the journal.
 
 #![warn(clippy::wildcard_enum_match_arm)] // A new variant must break every match that has to consider it.
 
@@ -30,11 +30,11 @@ use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::mode::Mode;
 use crate::policy::Failures;
 
-/// Version of the fold. A snapshot of another version is ignored, not upcast.
+/// Version of the fold. A snapshot of another version is ignored, not converted.
 pub const FOLD: u32 = 16;
 
-/// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
-/// bytes of every snapshot.
+/// Maximum number of offloaded results that can be fetched. Older summaries have left most windows long ago, and each
+/// entry takes some hundred bytes of every snapshot.
 const MAX_OFFLOADED: usize = 1_000;
 
 /// A thread, folded from its journal.
@@ -44,27 +44,27 @@ pub struct State {
     pub seq: Seq,
     /// Time of the last event.
     pub at: Timestamp,
-    /// By how much `at` was ahead of the wall clock when that event was appended, in milliseconds.
+    /// How far `at` was ahead of the wall clock when that event was appended, in milliseconds.
     pub ahead_ms: u64,
-    /// The thread, once created.
+    /// Id of the thread; `None` before the first event.
     pub thread: Option<ThreadId>,
-    /// The tenant.
+    /// Tenant that the thread belongs to.
     pub workspace: String,
-    /// Whose it is.
+    /// User who owns the thread.
     pub owner: Option<Principal>,
-    /// The thread that it is a fork of.
+    /// The thread and position that this thread was forked from.
     pub forked_from: Option<ForkPoint>,
-    /// The folder that its tools work in.
+    /// Folder that its tools work in.
     pub folder: Option<String>,
-    /// The title.
+    /// Current title.
     pub title: Option<String>,
-    /// Who gave the title; `None` where nobody did.
+    /// Person who set the title; `None` if no person did.
     pub named_by: Option<Principal>,
-    /// Whether a model was asked for a title, whatever it said.
+    /// Whether a model was asked for a title, whatever its answer.
     pub title_asked: bool,
-    /// What the model has seen and said.
+    /// The messages of the conversation.
     pub history: History,
-    /// Messages that wait, in order.
+    /// Queued messages, in order.
     pub queue: VecDeque<Waiting>,
     /// The active run.
     pub run: Option<Run>,
@@ -72,26 +72,26 @@ pub struct State {
     pub last: Option<Finished>,
     /// The agent of that run. `None` during a run, which has its agent itself.
     pub agent: Option<KnownAgent>,
-    /// The model that a person chose for the thread; it goes before the agent's own.
+    /// Model that a person chose for the thread; it takes precedence over the agent's.
     pub model: Option<ModelName>,
-    /// The mode of the last run for which somebody had chosen one; the next one's, unless another is chosen for it.
+    /// Mode of the last run with an explicit mode. It applies to the next run unless that one sets its own.
     pub mode: Option<Mode>,
-    /// What tools keep with the thread, by name.
+    /// State of tools in the thread, by key.
     pub kept: BTreeMap<String, Content>,
-    /// Results that the model sees summaries of, by what they are asked for, oldest first.
+    /// Offloaded results by reference, oldest first.
     pub offloaded: VecDeque<(String, BlobRef)>,
-    /// Bytes that are kept of files as they were before tools changed them.
+    /// Bytes of old file contents that the thread keeps.
     pub file_bytes: u64,
-    /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
+    /// A budget without room for the next step, until a person is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
 
-/// Where a fork begins.
+/// Origin of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
     /// The other thread, which may have been deleted.
     pub thread: ThreadId,
-    /// The last of its events that was copied.
+    /// Position of its last copied event.
     pub until: Seq,
 }
 
@@ -104,54 +104,54 @@ pub struct KnownAgent {
     pub agent: Arc<Agent>,
 }
 
-/// A message that waits.
+/// A queued message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// The sender's id of it.
+    /// The sender's id of the message.
     pub id: InputId,
-    /// Since when it waits.
+    /// When it was queued.
     pub since: Timestamp,
-    /// The message, and what it starts.
+    /// The message, with the run that it starts.
     pub queued: Queued,
 }
 
-/// What is left of a finished run.
+/// What the state keeps of a finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// How it ended.
+    /// Final status.
     pub status: RunStatus,
     /// Index of its first message in the history.
     pub from: u64,
-    /// Calls that were dispatched and are not pure.
+    /// Dispatched calls that are not pure.
     pub effects: Vec<CallKey>,
-    /// What tools had kept before it, of what it has changed.
+    /// Tool states from before the run that it has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
-    /// [`Run::dropped`] of a run that is about to be withdrawn; empty after any other.
+    /// [`Run::dropped`] of a run that is about to be rolled back; empty after any other.
     pub dropped: VecDeque<Arc<Message>>,
 }
 
-/// The part of the history that requests are made of.
+/// The part of the history that requests are built from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// The first message of a user, with its index: sent in every request.
+    /// The first user message with its index: sent in every request.
     pub first: Option<(u64, Arc<Message>)>,
     /// Index of `messages[0]`, counted from 0 over the thread's life.
     pub start: u64,
     /// The messages from `start` on.
     pub messages: VecDeque<Arc<Message>>,
-    /// Digest of all messages so far, each chained to the one before; those that were withdrawn stay in it.
+    /// Digest of all messages so far, each chained to the previous one. Withdrawn messages remain in it.
     pub chain: Digest,
 }
 
 impl History {
-    /// Index after the last message.
+    /// Returns the index after the last message.
     pub fn end(&self) -> u64 {
         self.start + self.messages.len() as u64
     }
 
-    /// The first message of a user, where it stands before the window.
+    /// Returns the first user message if it is before the window.
     pub fn first_outside(&self) -> Option<&Arc<Message>> {
         self.first.as_ref().filter(|(index, _)| *index < self.start).map(|(_, message)| message)
     }
@@ -164,16 +164,16 @@ impl History {
         self.messages.push_back(message);
     }
 
-    /// Moves the start of the window; returns the messages that leave it.
+    /// Moves the start of the window. Returns the messages that leave it.
     fn move_to(&mut self, start: u64) -> Vec<Arc<Message>> {
-        // The newest message is never dropped, whatever a journal says.
+        // The newest message is never dropped, whatever the journal says.
         let most = self.messages.len().saturating_sub(1) as u64;
         let count = start.saturating_sub(self.start).min(most);
         self.start += count;
         self.messages.drain(..count as usize).collect()
     }
 
-    /// Removes the messages from an index on, and puts back those before it that have left the window.
+    /// Removes the messages from an index on, and restores earlier ones that had left the window.
     fn withdraw(&mut self, end: u64, dropped: VecDeque<Arc<Message>>) {
         self.messages.truncate(end.saturating_sub(self.start) as usize);
         self.first.take_if(|(index, _)| *index >= end);
@@ -183,12 +183,12 @@ impl History {
 }
 
 impl State {
-    /// What the wall clock showed when the last event was appended.
+    /// Returns the wall-clock time of the last append.
     pub fn wall_at(&self) -> Timestamp {
         Timestamp(self.at.0.saturating_sub(self.ahead_ms))
     }
 
-    /// Folds one event in.
+    /// Folds one event.
     pub fn apply(&mut self, event: &Event) {
         self.seq = self.seq.next();
         self.at = event.at;
@@ -254,7 +254,7 @@ impl State {
                 self.reach_limit(limit, *figure, refused.as_ref());
             }
             Fact::ThreadForked { from, until, .. } => self.fork(from, *until),
-            // Notes are for readers.
+            // Notes only matter to readers.
             Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
@@ -298,7 +298,7 @@ impl State {
         let from = self.history.start;
         let dropped = self.history.move_to(start);
         self.with_run(|run| {
-            // The run's own messages leave with it where it is withdrawn.
+            // If the run is rolled back, its own messages are withdrawn with it, so only earlier ones are kept.
             let before = run.first_message.saturating_sub(from) as usize;
             run.dropped.extend(dropped.into_iter().take(before));
         });
@@ -310,7 +310,7 @@ impl State {
         }
     }
 
-    /// Folds in what became of a message that waits.
+    /// Folds a change of the queue.
     fn queue_changed(&mut self, event: &Event) {
         if let Fact::MessageQueued { id, queued } = &event.fact {
             let (id, queued) = (id.clone(), (**queued).clone());
@@ -450,7 +450,7 @@ impl State {
         }
     }
 
-    /// Adds the engine's words to the history, so that the next prefix extends this one.
+    /// Adds a text from the engine to the history, so that the next prefix extends this one.
     fn add_nudge(&mut self, text: Option<&str>) {
         if let Some(text) = text {
             self.history.push(Arc::new(Message::text(Role::User, text)));
@@ -458,7 +458,7 @@ impl State {
     }
 
     fn start_call(&mut self, at: Timestamp, call: CallKey) {
-        // The run went on without what there was no room for; by its next step there may be.
+        // The run continued without the refused budget; it may have room at the next step.
         self.refused = None;
         self.with_run(|run| run.tool_started(at, call));
     }
@@ -472,7 +472,7 @@ impl State {
 
     fn open_interrupt(&mut self, call: Option<CallKey>, asked: Asked) {
         if call.is_none() {
-            // Whoever replies makes room, or is told anew that there is none.
+            // The person who answers makes room, or the refusal is reported again.
             self.refused = None;
         }
         self.with_run(|run| run.asked(call, asked));

@@ -1,10 +1,10 @@
-//! Pieces of the prompt that are rebuilt for each step and stand in its tail.
+//! Texts of the prompt's tail, which are rebuilt for each step.
 //!
-//! They never become part of the history, so that prompt caches survive them.
+//! They never enter the history, so that prompt caches remain valid.
 
 use crate::id::Timestamp;
 
-/// The time, as told to the model: to the minute, so that it says no more than it must.
+/// Formats the time for the model, to the minute.
 pub fn time(at: Timestamp, utc_offset_minutes: i32) -> String {
     let local = i64::try_from(at.0 / 60_000).unwrap_or(0) + i64::from(utc_offset_minutes);
     let (days, minutes) = (local.div_euclid(1440), local.rem_euclid(1440));
@@ -20,8 +20,8 @@ pub fn time(at: Timestamp, utc_offset_minutes: i32) -> String {
     )
 }
 
-/// Days since 1970-01-01 to year, month and day of the Gregorian calendar.
-/// (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", civil_from_days)
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar. (H. Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms", civil_from_days)
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -1,7 +1,7 @@
-//! State to request: the only builder of prompts.
+//! Builds requests from the state. No other code builds prompts.
 //!
-//! Prefix first (instructions, tools, history), then the tail, which is rebuilt each step and never
-//! becomes part of the history.
+//! The prefix comes first (instructions, tools, history), then the tail, which is rebuilt for each step and never
+//! enters the history.
 
 mod fragment;
 mod mode;
@@ -24,18 +24,17 @@ use crate::message::{Content, Message, Role};
 use crate::mode::Mode;
 use crate::state::{Run, State};
 
-/// The name under which a tool keeps with the thread what its model is shown beside the catalogue: a JSON object whose
-/// `specs` are tools.
+/// Key of the tool state that lists tools shown beside the catalogue: a JSON object with tool specs under `specs`.
 pub const LOADED_TOOLS: &str = "toolsets";
 
-/// Messages of the plain answer at the step limit. (WT-L11)
+/// Maximum number of messages for the plain answer at the step limit. (WT-L11)
 const FALLBACK_MESSAGES: usize = 12;
 
-/// Characters of each of them. (WT-L11)
+/// Maximum characters of each of these messages. (WT-L11)
 const FALLBACK_CHARS: usize = 2_000;
 
 impl ModelRequest {
-    /// Builds the request of the step at hand; `None` where no run is active.
+    /// Builds the request of the current step; `None` without an active run.
     pub fn of(state: &State) -> Option<Self> {
         let run = state.run.as_ref()?;
         let fallback = run.mode == StepMode::Fallback;
@@ -58,11 +57,11 @@ impl ModelRequest {
     }
 }
 
-/// Digest of the request of the step at hand, from digests that the state already has, so that its cost does not grow
-/// with the history. It covers all messages that the thread ever had, withdrawn ones too.
+/// Returns the digest of the current step's request. It is computed from digests in the state, so its cost does not
+/// grow with the history. It covers all messages that the thread ever had, including withdrawn ones.
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
-    // A mode is said in the instructions; with none, everything is as it is pinned.
+    // A mode's text is part of the instructions; without a mode, nothing is added to the pinned agent.
     let place = (state.history.start, state.history.end(), run.mode, &run.step_model, tail(run));
     let pinned = state.history.chain.chain(&place).chain(&*run.agent);
     let pinned = match run.options.mode() {
@@ -72,12 +71,12 @@ pub(crate) fn digest(state: &State) -> Digest {
     state.kept.get(LOADED_TOOLS).map_or(pinned, |loaded| pinned.chain(loaded))
 }
 
-/// Whether requests of a run have instructions, which count as a message.
+/// Whether a run's requests have instructions, which count as a message.
 pub(crate) fn has_instructions(agent: &Agent, options: &RunOptions) -> bool {
     !agent.instructions.is_empty() || mode::instructions(options.mode()).is_some()
 }
 
-/// The instructions, stable within a run: the agent's, then what the mode is about.
+/// Returns the instructions, which are stable within a run: the agent's, then the mode's.
 fn system(run: &Run) -> Vec<Content> {
     let mode = mode::instructions(run.options.mode()).map(Content::from);
     run.agent.instructions.iter().cloned().chain(mode).collect()
@@ -88,8 +87,8 @@ fn tail(run: &Run) -> Vec<String> {
     time.into_iter().collect()
 }
 
-/// What people and model said first and last, without tools, then what the model is to do now. That stands in a
-/// message of its own: without it the request could end with the model's words, which reads as a reply to go on with.
+/// Returns the first and the newest texts of user and model without tools, then the final instruction. The
+/// instruction is a separate message: otherwise the request could end with a reply, which the model would continue.
 fn compacted(state: &State) -> Vec<Arc<Message>> {
     let history = state.history.first_outside().into_iter().chain(&state.history.messages);
     let said = history.filter_map(|message| match message.role {
@@ -97,7 +96,7 @@ fn compacted(state: &State) -> Vec<Arc<Message>> {
         Role::System | Role::Tool => None,
     });
     let mut all: Vec<_> = said.collect();
-    // The first message of a user stays, as it does in the window: mostly it is the task.
+    // The first user message is kept as in the window, because it usually contains the task.
     let newest = all.len().saturating_sub(FALLBACK_MESSAGES - 1).max(1);
     if newest < all.len() {
         all.drain(1..newest);

@@ -1,6 +1,6 @@
-//! What a model is told of the mode that its run is in, and what stands for the tools that the mode withholds.
+//! What a model sees of its run's mode: the instructions, and placeholders for withheld tools.
 //!
-//! It says and shows; that nothing withheld is run is decided elsewhere, whatever a model was shown.
+//! This module only builds texts. The gate prevents withheld calls, whatever the model was shown.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::agent::ToolSpec;
 use crate::mode::Mode;
 
-/// The part of the instructions that is about the mode; none where everything may be done.
+/// Returns the part of the instructions about the mode; `None` if the mode withholds nothing.
 pub(super) fn instructions(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::Agent => None,
@@ -28,8 +28,8 @@ pub(super) fn instructions(mode: Mode) -> Option<&'static str> {
 }
 
 impl ToolSpec {
-    /// The tool as it is shown in a mode: one that the mode withholds keeps its name, so that the model knows of it, and
-    /// nothing else of it.
+    /// Returns the tool as shown in a mode. Of a withheld tool only the name remains, so that the model knows that it
+    /// exists.
     pub fn in_mode(&self, mode: Mode) -> Cow<'_, Self> {
         if !self.withheld.contains(&mode) {
             return Cow::Borrowed(self);

@@ -1,6 +1,6 @@
-//! The parts of a request by name, for whoever looks at a prompt.
+//! The parts of a request with their kinds, for displaying prompts.
 //!
-//! They are what was built, said once more: nothing here adds to a request or leaves anything out.
+//! They only describe a built request and change nothing in it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::request::{ModelRequest, tokens};
 use crate::message::{BlobRef, Block, Content, Message};
 
-/// What a part of a request is.
+/// Kind of a part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
@@ -19,36 +19,36 @@ pub enum PartKind {
     Tools,
     /// A message of the history.
     History,
-    /// What is rebuilt for each step, such as the time.
+    /// Texts that are rebuilt for each step, such as the time.
     Tail,
 }
 
 /// A part of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it is.
+    /// Kind of the part.
     pub kind: PartKind,
-    /// What it says.
+    /// Content of the part.
     pub content: PartContent,
     /// Bytes of its texts and media.
     pub size_bytes: u64,
-    /// Estimated tokens.
+    /// Estimated number of tokens.
     pub tokens: u64,
 }
 
-/// What a part of a request says.
+/// Content of a part of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartContent {
-    /// A text of the engine's or the agent's.
+    /// A text from the engine or the agent.
     Text(Content),
-    /// A JSON array of tools, by digest.
+    /// A JSON array of tools, as a blob.
     Catalogue(BlobRef),
     /// A message.
     Message(Arc<Message>),
 }
 
 impl ModelRequest {
-    /// The request's parts, in the order in which they are sent.
+    /// Returns the request's parts in the order in which they are sent.
     pub fn parts(&self) -> Vec<Part> {
         let system = self.system.iter().map(|text| of_text(PartKind::Instructions, text.clone()));
         let tools = self.tools.iter().map(|tools| Part {

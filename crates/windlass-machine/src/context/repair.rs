@@ -1,10 +1,11 @@
-//! Near-JSON arguments made JSON: what models get wrong most often. (SK-L11)
+//! Repairs almost valid JSON arguments: the most frequent mistakes of models. (SK-L11)
 //!
-//! Only the outside of strings is touched. What stays broken is an error for the model, never a guess.
+//! Only text outside of strings is changed. Arguments that remain invalid are an error for the model; nothing is
+//! guessed.
 
 use serde_json::Value;
 
-/// Reads a call's arguments. An empty text is an empty object. `Ok((value, true))` says that they were repaired.
+/// Parses a call's arguments. An empty text is an empty object. `Ok((value, true))` means that they were repaired.
 pub fn arguments(text: &str) -> Result<(Value, bool), String> {
     if text.trim().is_empty() {
         return Ok((Value::Object(serde_json::Map::new()), false));
@@ -32,7 +33,7 @@ fn object(value: Value) -> Result<Value, String> {
     }
 }
 
-/// Strips trailing commas, quotes bare keys and turns single-quoted strings into double-quoted ones.
+/// Strips trailing commas, quotes bare keys, and converts single-quoted strings to double-quoted ones.
 fn repaired(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text.chars().peekable();

@@ -1,7 +1,7 @@
-//! The request to a model: what `context/` builds from State and nothing else does.
+//! The request to a model, built from the state only by `context/`.
 //!
-//! It is prefix plus tail. Large parts stand in it by digest; the driver puts the bytes beside it
-//! before an adapter sees it.
+//! It consists of prefix and tail. Large parts are references; the driver adds their bytes before an adapter receives
+//! the request.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::id::ModelName;
 use crate::message::{BlobRef, Block, Content, Message, estimate_tokens};
 use crate::mode::Mode;
 
-/// A whole request to a model.
+/// A complete request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelRequest {
-    /// Which model, `provider/model`.
+    /// Model to call, `provider/model`.
     pub model: ModelName,
-    /// Instructions, stable parts first. The first cache mark stands after them.
+    /// Instructions, stable parts first. The first cache mark follows them.
     pub system: Vec<Content>,
-    /// The tool catalogue by digest. The second cache mark stands after it.
+    /// The tool catalogue as a blob. The second cache mark follows it.
     pub tools: Option<BlobRef>,
-    /// The tools that the thread has loaded beside it, as they were then: a JSON object whose `specs` they are.
+    /// Tools that the thread has loaded, in their form at that time: a JSON object with tool specs under `specs`.
     pub loaded: Option<Content>,
-    /// The history, oldest first: valid by construction, newest message last.
+    /// The history, oldest first; valid by construction.
     pub messages: Vec<Arc<Message>>,
     /// Texts rebuilt for each step (time, reminders, nudges), after the last cache mark; sent as user text.
     pub tail: Vec<String>,
-    /// The mode, in which some of the tools are withheld.
+    /// Mode of the run, which withholds some tools.
     pub mode: Mode,
-    /// How the model is asked.
+    /// Settings of the model call.
     pub settings: ModelSettings,
 }
 
 impl ModelRequest {
-    /// A request that belongs to no step: nothing but instructions and messages.
+    /// Creates a request outside of any step, with instructions and messages only.
     pub fn aside(
         model: ModelName,
         system: Vec<Content>,
@@ -53,7 +53,7 @@ impl ModelRequest {
         }
     }
 
-    /// Estimated tokens of the prompt.
+    /// Returns the estimated number of tokens of the prompt.
     pub fn tokens(&self) -> u64 {
         let system = self.system.iter().map(Content::tokens);
         let tools = self.tools.iter().map(|tools| tools.tokens);
@@ -64,7 +64,7 @@ impl ModelRequest {
     }
 }
 
-/// Estimated tokens of a block.
+/// Returns the estimated number of tokens of a block.
 pub(super) fn tokens(block: &Block) -> u64 {
     match block {
         Block::Text { text, .. } | Block::Reasoning { text, .. } => text.tokens(),

@@ -1,13 +1,13 @@
-//! The plain window: which messages are still sent. (SK-C13)
+//! The window: which messages are still sent. (SK-C13)
 //!
-//! The start of the window is a recorded fact. When more than N messages would be sent it moves once,
-//! so that N/2 are left, and prompt caches hit in between. It never separates a call from its result
-//! and never drops the newest message.
+//! The start of the window is a recorded fact. If more than N messages would be sent, it moves once such that N/2
+//! remain, and prompt caches stay valid in between. It never separates a call from its result and never drops the
+//! newest message.
 
 use crate::message::Role;
 use crate::state::History;
 
-/// Where the window starts after moving; `None` where it stays.
+/// Returns the new start of the window; `None` if it does not move.
 ///
 /// `nudges` are messages that the step itself adds; `limit` is N, 0 for no window; `system` says whether a system
 /// message counts against it.
@@ -24,13 +24,13 @@ pub fn moved(history: &History, nudges: u64, system: bool, limit: u32) -> Option
     aligned(history, end.saturating_sub(keep))
 }
 
-/// Where the window starts when it must shrink at once because the prompt did not fit; `None` where it cannot.
+/// Returns the new start of the window if it must shrink because the prompt was too long; `None` if it cannot.
 pub fn shrunk(history: &History) -> Option<u64> {
     let keep = (history.messages.len() as u64 / 2).max(1);
     aligned(history, history.end().saturating_sub(keep))
 }
 
-/// Moves a wanted start so that no result stands without its call; `None` where that leaves it in place.
+/// Moves a start such that no result is sent without its call; `None` if it does not move.
 fn aligned(history: &History, wanted: u64) -> Option<u64> {
     let start = history.start;
     let holds_results = |index: u64| {
@@ -38,7 +38,7 @@ fn aligned(history: &History, wanted: u64) -> Option<u64> {
         let message = place.and_then(|place| history.messages.get(place));
         message.is_some_and(|message| message.role == Role::Tool)
     };
-    // The newest group must stay: the last message, with its calls where it holds results.
+    // The newest group must stay: the last message, with its calls if it contains results.
     let mut newest = history.end().checked_sub(1)?;
     while newest > start && holds_results(newest) {
         newest -= 1;

@@ -1,6 +1,6 @@
-//! The words of events about what people are asked, and what they say.
+//! Types of events about interrupts and answers.
 //!
-//! Part of what is serialised for ever; nothing here decides.
+//! They are part of the permanent format; nothing here decides.
 
 use std::collections::BTreeSet;
 
@@ -12,56 +12,55 @@ use crate::id::{Digest, ToolName};
 use crate::message::{Content, INLINE_MAX_BYTES};
 use crate::policy::{Approver, check_json};
 
-/// What an interrupt asks.
+/// What an interrupt asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
     /// May this call run?
     Approval {
-        /// The tool.
+        /// Tool of the call.
         tool: ToolName,
-        /// What the approval is bound to.
+        /// Digest that the approval is bound to.
         approval: Digest,
-        /// What the call would do, where the tool can tell beforehand.
+        /// What the call would do, if the tool can describe it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preview: Option<Content>,
     },
-    /// The host program's hook wants somebody to look at this call.
+    /// The host program's hook requires a person to review this call.
     Hook {
-        /// The tool.
+        /// Tool of the call.
         tool: ToolName,
-        /// Why.
+        /// The hook's reason.
         reason: String,
     },
-    /// The agent or a tool's server asks something.
+    /// The agent or a tool's server asks a question.
     Question(Box<Question>),
-    /// Somebody has to sign in at a tool's server first, or to open a page that it names.
+    /// A person has to sign in at a tool's server first, or to open a page of the server.
     SignIn {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// Where.
+        /// Address to open.
         url: String,
-        /// What the server says of a page of its own; absent where it is Windlass that has to be let in.
+        /// The server's explanation of its page; absent if Windlass needs authorisation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The call is done by a runner of the host program, which replies with its result. (LM-B5)
+    /// A runner of the host program carries out the call and answers with its result. (LM-B5)
     Handoff {
-        /// Which runner.
+        /// Name of the runner.
         runner: String,
     },
     /// A dispatched call's outcome is unknown: was it done?
     InDoubt {
-        /// The tool.
+        /// Tool of the call.
         tool: ToolName,
     },
-    /// A limit is reached: go on with a higher one, or stop?
+    /// A limit was reached: raise it, or stop?
     Limit(Box<LimitAsked>),
 }
 
 impl InterruptKind {
-    /// Whether the reply says by itself that the call may be dispatched. What was let through once and is in doubt keeps
-    /// the leave that it had.
+    /// Whether the answer itself permits the dispatch of the call. A call in doubt keeps the permission that it had.
     pub(crate) fn is_about_leave(&self) -> bool {
         match self {
             Self::Approval { .. } | Self::Hook { .. } => true,
@@ -75,8 +74,8 @@ impl InterruptKind {
 }
 
 impl InterruptKind {
-    /// Checks that what a tool or a model asks can be recorded in one piece and read back: every list of what waits for
-    /// people holds it. The error completes a sentence about it.
+    /// Checks that a question of a tool or a model can be recorded inline and decoded, because every list of open
+    /// interrupts contains it. The error completes a sentence about the question.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Question(question) => question.check(),
@@ -102,7 +101,7 @@ impl Question {
         }
         for (name, value) in [("params", &self.params), ("schema", &self.schema)] {
             match value {
-                // It would be read back as one that was left out.
+                // A null would be decoded as absent.
                 Some(Value::Null) => return Err(format!("has `{name}`, which is null; leave it out")),
                 Some(value) => {
                     check_json(value).map_err(|why| format!("has `{name}`, which {why}"))?;
@@ -115,7 +114,7 @@ impl Question {
     }
 }
 
-/// Choices of one question: more than a person reads.
+/// Maximum number of options of a question: more than a person reads.
 const OPTIONS_MAX: usize = 100;
 
 fn fits(name: &str, size_bytes: usize) -> Result<(), String> {
@@ -132,59 +131,59 @@ pub struct Question {
     /// A short name of the point in the work, given by the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// What is asked.
+    /// Text of the question.
     pub summary: String,
     /// Values to approve or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
-    /// Choices.
+    /// Options to choose from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Whether an answer in one's own words is taken.
+    /// Whether a free-text answer is accepted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub free_input: bool,
-    /// A JSON schema of the values that are asked for.
+    /// A JSON schema of the requested values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
 }
 
-/// A limit that is reached, and what was to be done next.
+/// A reached limit, and what was to be done next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitAsked {
-    /// Its name.
+    /// Name of the limit.
     pub limit: String,
-    /// Its figure.
+    /// Value of the limit.
     pub figure: u64,
-    /// What is used of it.
+    /// Amount used so far.
     pub used: u64,
-    /// What goes on when it is raised; absent for a limit on a call.
+    /// What the run does once the limit is raised; absent for a limit on a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
 }
 
-/// What a run goes on with.
+/// How a run continues after a raised limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
-    /// Another step.
+    /// Start another step.
     Step(StepMode),
-    /// Another try at the same step.
+    /// Retry the same step.
     Retry,
 }
 
-/// A budget that the store keeps count of and that has no room for what was to be started.
+/// A budget of the store without room for a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// What is used or reserved of it.
+    /// Amount used or reserved.
     pub taken: u64,
-    /// What was wanted.
+    /// Amount requested.
     pub wanted: u64,
-    /// Who may raise it; empty: whoever may answer at all.
+    /// Who may raise the cap; empty: everyone who may answer.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub approvers: BTreeSet<Approver>,
 }
 
-/// A reply to an interrupt.
+/// An answer to an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
@@ -192,38 +191,38 @@ pub enum Answer {
     Approve,
     /// The call may run with other arguments.
     Edit {
-        /// Those, as JSON.
+        /// The new arguments as JSON.
         arguments: Content,
     },
-    /// The call may not run; the question is declined.
+    /// The call may not run, or the question is declined.
     Deny {
-        /// Told to the model.
+        /// Reason, which the model receives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// What was asked for.
+    /// A reply to a question.
     Reply(Box<Reply>),
     /// The call in doubt was done, with this result.
     Done {
-        /// Told to the model.
+        /// Result, which the model receives.
         result: String,
     },
-    /// The call in doubt was not done: dispatch it again. The limit was raised elsewhere: try again.
+    /// The call in doubt was not done: dispatch it again. For a limit: it was raised elsewhere, so try again.
     Retry,
     /// The call in doubt counts as failed.
     Fail {
-        /// Told to the model.
+        /// Reason, which the model receives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The limit is this for the rest of the run.
+    /// Raise the limit for the rest of the run.
     Raise {
-        /// The new figure.
+        /// New value of the limit.
         to: u64,
     },
-    /// The limit stays, and the run ends.
+    /// Keep the limit and end the run.
     Stop,
-    /// The run ended before a reply came, or what was asked has changed.
+    /// The run ended before an answer came, or the question has changed.
     Withdrawn,
 }
 
@@ -231,13 +230,13 @@ pub enum Answer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reply {
-    /// One of the options.
+    /// The chosen option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
-    /// In one's own words.
+    /// A free-text answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The values that were asked for, or those of `params` that are to be others.
+    /// The requested values, or new values for members of `params`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<Value>,
 }

@@ -1,6 +1,6 @@
-//! The words of events about a call: the verdict on it, how it came to its result, and why a run's calls end with it.
+//! Types of events about a call: its verdict, how it got its result, and why a run was cancelled.
 //!
-//! Part of what is serialised for ever; nothing here decides.
+//! They are part of the permanent format; nothing here decides.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Allow,
     /// A person decides.
     Ask,
-    /// It may not run.
+    /// The call may not run.
     Deny,
 }
 
-/// How a call came to its result.
+/// How a call got its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The tool answered.
+    /// The tool returned.
     #[default]
     Returned,
-    /// It was never dispatched: unknown tool, bad arguments, or too many calls.
+    /// Never dispatched: unknown tool, invalid arguments, or too many calls.
     Refused,
-    /// What carries its tool out was not there: a server that is away, for example. Nothing was done. (LM-B4)
+    /// The tool's backend was unavailable, so nothing was done. (LM-B4)
     Unavailable,
-    /// The gate or a person denied it.
+    /// Denied by the gate or a person.
     Denied,
-    /// The run ended before it was dispatched, or it was stopped and changes nothing.
+    /// The run ended before the dispatch, or the call was stopped and has no effects.
     Cancelled,
-    /// It was dispatched, and its outcome is unknown.
+    /// Dispatched, with unknown outcome.
     InDoubt,
-    /// A person told its result.
+    /// A person provided the result.
     Told,
-    /// Its outcome was lost, and a read found it.
+    /// The outcome was lost, and a read found it.
     Reconciled,
 }
 
@@ -45,14 +45,14 @@ impl Outcome {
     }
 }
 
-/// What may be done again of what is left of a call that was put off, when its outcome is lost.
+/// What may be repeated of the rest of a deferred call if its outcome is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rest {
-    /// What its effect class says of the whole of it.
+    /// As the call's effect class says.
     #[default]
     AsTheCall,
-    /// It only looks after what has begun elsewhere: it is repeated, whatever the class.
+    /// The rest only polls work started elsewhere: repeat it, whatever the class.
     Repeatable,
 }
 
@@ -62,18 +62,18 @@ impl Rest {
     }
 }
 
-/// Why a run is to end.
+/// Why a run was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {
-    /// A person or program asked for it.
+    /// A person or program requested it.
     Requested,
-    /// Another message takes its place.
+    /// Another message replaced it.
     Replaced,
-    /// Another message takes its place, and its own messages leave the prompt.
+    /// Another message replaced it, and its own messages left the prompt.
     RolledBack,
-    /// Its time is up.
+    /// Its time limit was reached.
     RunTimeout,
-    /// Another limit of it was reached, and nobody raises it.
+    /// Another limit was reached and not raised.
     Limit,
 }

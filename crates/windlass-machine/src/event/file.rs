@@ -1,25 +1,25 @@
-//! What a call was about to do to a file: recorded before it is done, so that it can be taken back.
+//! A file change of a call: recorded before it is made, so that it can be reverted.
 //!
-//! Part of what is serialised for ever; no bytes of a file stand here.
+//! Part of the permanent format; it contains no bytes of files.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::Digest;
 use crate::message::BlobRef;
 
-/// A change of one file, as it was about to be made. Whether it was made, the file itself tells.
+/// A planned change of one file. Only the file itself shows whether the change was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
-    /// The file, relative to the working folder, with every symbolic link resolved.
+    /// Path relative to the working folder, with every symbolic link resolved.
     pub path: String,
-    /// What was there.
+    /// Image of the file before the change.
     pub before: FileImage,
-    /// What is to be there.
+    /// Image of the file after the change.
     pub after: FileImage,
 }
 
 impl FileChange {
-    /// The bytes that are kept of it.
+    /// Returns the number of bytes that are kept of the old content.
     pub fn kept_bytes(&self) -> u64 {
         match &self.before {
             FileImage::Kept { blob, .. } => blob.size_bytes,
@@ -28,35 +28,35 @@ impl FileChange {
     }
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum FileImage {
-    /// Nothing.
+    /// No file exists.
     Missing,
-    /// A file of which every byte is kept.
+    /// A file whose whole content is kept.
     Kept {
-        /// Its bytes.
+        /// Reference to the content.
         blob: BlobRef,
-        /// Its permissions, as Unix counts them.
+        /// Unix permission bits.
         mode: u32,
     },
-    /// A file that can be told from others and that is not kept.
+    /// A file that is identified but not kept.
     Known {
-        /// Of its bytes.
+        /// Digest of the content.
         digest: Digest,
-        /// How many those are.
+        /// Size of the content.
         size_bytes: u64,
     },
-    /// A file of which nothing but the size is known.
+    /// A file that was too large to read.
     TooLarge {
-        /// Its size.
+        /// Size of the file.
         size_bytes: u64,
     },
 }
 
 impl FileImage {
-    /// The digest of its bytes, where there is a file of which it is known.
+    /// Returns the digest of the content, if there is a file with a known one.
     pub fn digest(&self) -> Option<Digest> {
         match self {
             Self::Kept { blob, .. } => Some(blob.digest),

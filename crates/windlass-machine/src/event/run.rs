@@ -1,6 +1,6 @@
-//! The words of events about a run: what starts it, how it behaves, how it ends and what it used.
+//! Types of events about a run: its start, options, end and usage.
 //!
-//! Part of what is serialised for ever; nothing here decides.
+//! They are part of the permanent format; nothing here decides.
 
 use std::sync::Arc;
 
@@ -34,25 +34,25 @@ impl RunAgent {
     }
 }
 
-/// A message that waits, with what it starts.
+/// A queued message with the run that it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queued {
-    /// The message.
+    /// Content of the message.
     pub message: Arc<Message>,
-    /// Who sent it.
+    /// The sender.
     pub by: Principal,
-    /// When it is taken.
+    /// When the message is taken.
     pub place: Place,
-    /// The run that it starts, where it starts one.
+    /// The run that the message starts, unless the active run takes it.
     pub run: RunId,
-    /// The agent of that run.
+    /// Agent of that run.
     pub agent: Arc<Agent>,
-    /// How that run behaves.
+    /// Options of that run.
     #[serde(default)]
     pub options: RunOptions,
 }
 
-/// When a waiting message is taken.
+/// When a queued message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -60,68 +60,69 @@ pub enum Place {
     AfterRun,
     /// After the last result of the current step, before the next request.
     AfterStep,
-    /// After the run ended, however it ended.
+    /// After the run ended, whatever its status.
     AfterCancel,
 }
 
-/// How a run behaves.
+/// Options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunOptions {
-    /// Who reads the answer.
+    /// Audience of the answer.
     pub surface: Surface,
-    /// What the run may do at all. As it is wished: `None` takes the thread's last one, else the agent's. As it is recorded
-    /// with a run's start: the one that counts, `None` where nobody has ever chosen any.
+    /// Mode of the run. In a request, `None` takes the thread's last one, else the agent's. In the recorded start, it
+    /// is the effective mode; `None` if no mode was ever chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Run the calls of a step one after another, even those that change nothing. (CF-2)
+    /// Run the calls of a step sequentially, even pure ones. (CF-2)
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub serialized: bool,
-    /// What happens when a limit is reached; `None`: what suits who reads the answer.
+    /// What happens when a limit is reached; `None`: the default for the surface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<AtLimit>,
-    /// The time zone told to the model with the time, as an offset from UTC in minutes; `None`: no time is told.
+    /// Time zone for times shown to the model, as an offset from UTC in minutes; `None`: the model gets no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utc_offset_minutes: Option<i32>,
-    /// Whether the model sees summaries of long results; `None`: as the program that drives the run is set up.
+    /// Whether the model sees summaries of long results; `None`: the default of the program that drives the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<Offload>,
-    /// Names of tools that this run alone was given. What they hold is not recorded; a process that does not have them
-    /// goes on without, and does not take others of the same name for them.
+    /// Names of the run's own tools. Their content is not recorded. A process without them continues without, and
+    /// never uses other tools of the same names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_tools: Vec<ToolName>,
-    /// How the run's model is reached, where its person said so beside the settings; for the process that resumes the
-    /// run. The machine ignores it.
+    /// Address and key reference of the run's model, if the user set them beside the settings. The process that
+    /// resumes the run needs them; the machine ignores them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Box<ModelAccess>>,
 }
 
-/// How a provider is reached: an address and the name of a variable, and never a secret.
+/// Access to a provider: an address and the name of an environment variable, never a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelAccess {
-    /// The provider, such as `openai`. Models of other providers are not concerned.
+    /// Name of the provider, such as `openai`. Models of other providers are not affected.
     pub provider: String,
-    /// The address that the key was meant for; `None`: the provider's own.
+    /// Address that the key belongs to; `None`: the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Whether the address is left out because it holds a secret; the user who resumes the run has to give it again.
+    /// Whether the address was omitted because it contains a secret; the user who resumes the run must provide it
+    /// again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_url_withheld: bool,
-    /// The name of the environment variable with the key; `None`: the key that the settings have for that address.
+    /// Name of the environment variable with the key; `None`: the key in the settings for that address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
 }
 
-/// From which size on the model sees a summary of a result, and fetches what it needs of it. (LM-O1)
+/// From which size a result is offloaded. (LM-O1)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Offload {
-    /// Whether it does at all.
+    /// Whether results are offloaded at all.
     pub enabled: bool,
-    /// Bytes of a result's text that it still sees whole.
+    /// Maximum bytes of a text that the model still sees whole.
     pub threshold_bytes: u64,
-    /// Characters of a result that a summary shows.
+    /// Maximum characters of a result that a summary shows.
     pub max_preview_chars: usize,
 }
 
@@ -138,12 +139,12 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// The mode that counts in a run that was started with these.
+    /// Returns the effective mode of a run with these options.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or_default()
     }
 
-    /// What happens when a limit is reached.
+    /// Returns what happens when a limit is reached.
     pub fn at_limit(&self) -> AtLimit {
         self.at_limit.unwrap_or(match self.surface {
             Surface::Headless => AtLimit::Fail,
@@ -152,99 +153,99 @@ impl RunOptions {
     }
 }
 
-/// What happens when a run has reached a limit.
+/// What happens when a run reaches a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// It fails with the limit's code.
+    /// The run fails with the limit's code.
     Fail,
-    /// It waits for a person, who raises the limit or stops it.
+    /// The run waits for a person, who raises the limit or ends the run.
     Ask,
-    /// Out of steps, it says in words what it has found; at another limit it fails. (WT-L11)
+    /// At the step limit, the run ends with a plain answer about its findings; at other limits it fails. (WT-L11)
     Answer,
 }
 
-/// Who reads a run's answer.
+/// Audience of a run's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
-    /// A program: a limit that is reached is a typed failure.
+    /// A program: a reached limit is a typed failure.
     #[default]
     Headless,
-    /// A person, who is asked what to do at a limit. (CF-4)
+    /// A person, who is asked at a reached limit. (CF-4)
     Chat,
 }
 
-/// What a run says at its end: the texts of some of its replies, which stand in their own events, then a text.
+/// The final text of a run: the texts of some replies, which are in their own events, then a further text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The first and the last step whose replies' texts, put together, belong to it.
+    /// First and last step whose replies' texts belong to the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replies: Option<(u32, u32)>,
-    /// What a failed try had brought, or the engine's own words.
+    /// Partial text of a failed attempt, or a text from the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Content>,
 }
 
 impl Output {
-    /// Whether nothing was said.
+    /// Whether there is no output.
     pub fn is_empty(&self) -> bool {
         self.replies.is_none() && self.text.is_none()
     }
 
-    /// The engine's own words.
+    /// Creates an output with a text from the engine.
     pub fn words(words: &str) -> Self {
         Self { replies: None, text: Some(words.into()) }
     }
 }
 
-/// How a run ended.
+/// Final status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// With an answer.
+    /// Ended with an answer.
     Done,
-    /// With an error.
+    /// Ended with an error.
     Failed,
-    /// By a person or program.
+    /// Cancelled by a person or program.
     Cancelled,
 }
 
-/// What went wrong in a run.
+/// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
     /// A stable code, for example `ERR_RATE_LIMIT`. (LM-X)
     pub code: String,
-    /// In plain words.
+    /// Description in plain language.
     pub message: String,
     /// Whether the same run may succeed later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retryable: bool,
 }
 
-/// What a run used.
+/// Usage of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Steps that were started.
+    /// Number of started steps.
     pub steps: u32,
-    /// Tool calls that were dispatched.
+    /// Number of dispatched tool calls.
     #[serde(skip_serializing_if = "is_zero")]
     pub calls: u32,
-    /// Tokens of all replies.
+    /// Token counts of all replies.
     pub usage: Usage,
-    /// Known cost of all replies; `None` where a price was unknown.
+    /// Known cost of all replies; `None` if a price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
-    /// From start to end, in milliseconds.
+    /// Milliseconds from start to end.
     pub duration_ms: u64,
-    /// Calls that were dispatched because people approved them.
+    /// Calls that were dispatched after people approved them.
     #[serde(skip_serializing_if = "is_zero")]
     pub approved: u32,
     /// Calls that people denied.
     #[serde(skip_serializing_if = "is_zero")]
     pub denied: u32,
-    /// From sending to the first fragment, in milliseconds, of the first reply that told.
+    /// Milliseconds from the request to the first fragment, of the first reply that has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
 }
@@ -254,7 +255,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Totals {
-    /// Adds a reply. A reply that was stopped in the middle reports no cost and leaves the known one as it is.
+    /// Adds a reply. A reply that was stopped midway reports no cost and does not change the known one.
     pub fn add_reply(
         &mut self,
         stop: &StopReason,
@@ -270,31 +271,31 @@ impl Totals {
     }
 }
 
-/// What a request says beyond the history.
+/// Why a step runs, which may add texts to its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepMode {
-    /// Nothing.
+    /// A regular step.
     #[default]
     Plain,
-    /// The last reply was empty: asks again, this many times now. (WT-L9)
+    /// The last reply was empty: ask again; the count of such requests. (WT-L9)
     AfterEmpty(u32),
-    /// The last reply hit the output cap: asks to go on. (LM-L4)
+    /// The last reply hit the output maximum: ask the model to continue. (LM-L4)
     Continue,
-    /// The last reply hit the output cap inside a call: asks for a smaller one. (LM-L4)
+    /// The last reply hit the output maximum inside a call: ask for a smaller one. (LM-L4)
     Smaller,
-    /// The step limit was reached: a plain answer from the compacted history, without tools. (WT-L11)
+    /// The step limit was reached: ask for a plain answer from the compacted history, without tools. (WT-L11)
     Fallback,
 }
 
-/// What a title cost that a model was asked for.
+/// Cost of a title that a model generated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TitleMade {
-    /// The model.
+    /// The called model.
     pub model: ModelName,
-    /// Tokens, as reported; where the answer did not come whole, those that it could have had at most.
+    /// Token counts; if the answer was incomplete, the maximum that it can have used.
     pub usage: Usage,
-    /// By list price; `None` where none is known.
+    /// Cost by list price; `None` if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
 }

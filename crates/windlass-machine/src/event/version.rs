@@ -1,6 +1,6 @@
-//! An event, and events as text, with their version: an older one is lifted when it is read.
+//! An event and its encoding with a version: older versions are converted when they are decoded.
 //!
-//! Nothing else knows that it was old.
+//! No other code handles older versions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::Fact;
 use crate::id::{RunId, Timestamp};
 
-/// A recorded fact with its time and place.
+/// A recorded fact with its time and run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When it was decided; never earlier than the event before it.
+    /// Thread time of the decision; never earlier than the previous event.
     pub at: Timestamp,
-    /// The wall clock at the append, if it was behind `at`: the thread's time does not follow a clock that is set back.
+    /// Wall clock at the append, if it was behind `at`: thread time does not follow a clock that is set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Timestamp>,
-    /// The run that it belongs to, where it belongs to one.
+    /// The run that the event belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// What happened.
+    /// The recorded fact.
     #[serde(flatten)]
     pub fact: Fact,
 }
@@ -27,16 +27,16 @@ pub struct Event {
 /// The version that this code writes.
 pub const VERSION: u32 = 1;
 
-/// An event that this code cannot read.
+/// An event that this code cannot decode.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableEvent {
     /// A newer Windlass wrote it.
     #[error("the event has version {found}, and this build reads versions up to {VERSION}; upgrade windlass")]
     Newer {
-        /// The event's version.
+        /// Version of the event.
         found: u32,
     },
-    /// The text is not an event.
+    /// The text is not a valid event.
     #[error("the event is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
 }
@@ -57,14 +57,14 @@ fn is_first(version: &u32) -> bool {
 }
 
 impl Event {
-    /// The event as the journal keeps it: one line of JSON with its version.
+    /// Encodes the event for the journal: one line of JSON with its version.
     pub fn encode(&self) -> String {
-        // An event holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        // An event contains only strings, numbers and JSON values, which always serialise.
         serde_json::to_string(&Versioned { v: VERSION, event: self }).expect("an event is always JSON")
     }
 
-    /// Reads what [`Event::encode`] wrote, in this version or an older one. JSON from outside is bounded in depth before it
-    /// becomes part of an event ([`crate::check_json`]), because the decoder rejects what nests too deeply.
+    /// Decodes the output of [`Event::encode`], of this version or an older one. The decoder rejects deeply nested
+    /// JSON, so external JSON is checked before it becomes part of an event ([`crate::check_json`]).
     pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
         let mut value: Value = serde_json::from_str(line)?;
         let found = value.get("v").and_then(Value::as_u64).unwrap_or(u64::from(FIRST));
@@ -77,5 +77,6 @@ impl Event {
     }
 }
 
-/// Lifts an older event to [`VERSION`], one version at a time. Version 1 is the first: nothing to lift yet.
+/// Converts an older event to [`VERSION`], one version at a time. Version 1 is the first, so there is nothing to
+/// convert yet.
 pub fn upcast(_version: u32, _event: &mut Value) {}

@@ -1,6 +1,6 @@
-//! What a decision needs to know about the world outside the thread: the policy, and each call's tool and arguments.
+//! The view of a decision: the policy, and each call's tool and arguments.
 //!
-//! The driver looks it up just before the decision. The machine never does.
+//! The driver reads it just before the decision. The machine never reads anything itself.
 
 use std::sync::Arc;
 
@@ -14,80 +14,80 @@ use crate::message::Content;
 use crate::mode::Area;
 use crate::policy::{PathArgument, Policy, Terms, Trust};
 
-/// What the gate needs to know from outside the thread, read just before.
+/// What the gate needs to know from outside the thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// The version of policy and tools; another one sends [`crate::Input::Rejudge`] before a call starts.
+    /// Version of policy and tools. If it changes, the driver sends [`crate::Input::Rejudge`] before a call starts.
     pub version: u64,
-    /// The policy.
+    /// The current policy.
     pub policy: Arc<Policy>,
-    /// Roles of whom the run works for.
+    /// Roles of the user that the run works for.
     pub roles: Vec<String>,
-    /// A view of each call, in the order of the reply; for a rejudgement, of the step's calls.
+    /// View of each call, in the order of the reply; for a rejudgement, of the step's calls.
     pub calls: Vec<CallView>,
 }
 
-/// One call as seen from outside the thread.
+/// The view of one call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "tool", rename_all = "snake_case")]
 pub enum CallView {
-    /// No such tool.
+    /// The tool does not exist.
     Unknown,
     /// The model was not shown the tool.
     Withheld {
-        /// Why, and how it can be had: for the model.
+        /// Why, and how to load it, for the model.
         reason: String,
     },
     /// The tool exists.
     Known(Box<KnownCall>),
 }
 
-/// A call to a tool that exists.
+/// The view of a call whose tool exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownCall {
-    /// What may be done again.
+    /// What may be repeated after a lost outcome.
     pub class: EffectClass,
-    /// Hints about what it does.
+    /// Hints about its effects.
     pub annotations: Annotations,
-    /// Whether the hints are believed.
+    /// Whether the hints are trusted.
     pub trust: Trust,
-    /// What the tool is about.
+    /// Subject area of the tool.
     #[serde(default)]
     pub area: Area,
-    /// The server that the tool belongs to.
+    /// Server that provides the tool; `None` for an engine tool.
     pub server: Option<String>,
     /// Digest of the tool's schema.
     pub schema: Digest,
-    /// Whether the arguments satisfy it.
+    /// Whether the arguments match the schema.
     pub arguments: Arguments,
-    /// The arguments as they will be sent, read; `None` where they cannot be.
+    /// The arguments to send, parsed; `None` if they cannot be parsed.
     pub value: Option<Arc<Value>>,
-    /// The paths among them, as the working folder of the tool resolves them.
+    /// The paths among them, as the tool's working folder resolves them.
     pub paths: Vec<PathArgument>,
-    /// Names and digests of what the engine will add to them.
+    /// Names and digests of what the engine adds to them.
     pub added: Vec<(String, Digest)>,
-    /// Whether the tool can tell beforehand what the call would do.
+    /// Whether the tool can preview the call.
     pub previews: bool,
-    /// What the call asks people, where that is what the tool is for.
+    /// The question of the call, for a tool whose purpose is to ask people.
     pub asks: Option<(InterruptKind, Terms)>,
-    /// What the host program's hook says of the call.
+    /// The verdict of the host program's hook.
     pub hook: Option<HookVerdict>,
 }
 
-/// What the host program's hook says of a call. (LM-H6)
+/// The verdict of the host program's hook. (LM-H6)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookVerdict {
-    /// Nothing against it; the gate decides.
+    /// No objection; the gate decides.
     Allow,
-    /// A person must look at it.
+    /// A person must review the call.
     Ask {
-        /// Why.
+        /// The hook's reason.
         reason: String,
     },
-    /// It may not run.
+    /// The call may not run.
     Deny {
-        /// Why; told to the model.
+        /// The hook's reason, which the model receives.
         reason: String,
     },
 }
@@ -98,17 +98,17 @@ pub enum HookVerdict {
 pub enum Arguments {
     /// As the model wrote them.
     AsAsked {
-        /// Their digest.
+        /// Digest of the arguments.
         digest: Digest,
     },
-    /// Near-JSON that was repaired. (SK-L11)
+    /// Almost valid JSON that was repaired. (SK-L11)
     Repaired {
-        /// What will be sent.
+        /// The arguments to send.
         arguments: Content,
-        /// Their digest.
+        /// Digest of the repaired arguments.
         digest: Digest,
     },
-    /// Not usable.
+    /// Unusable arguments.
     Invalid {
         /// Why, for the model.
         reason: String,

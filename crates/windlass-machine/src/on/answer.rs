@@ -1,7 +1,7 @@
-//! People replied to what a run waits for.
+//! People answered interrupts of a run.
 //!
-//! Several replies count together or not at all: all are checked before the first one is recorded. Who the sender is was
-//! checked outside; whether they may reply is checked here.
+//! Several answers count together or not at all: all are checked before the first is recorded. The host program has
+//! authenticated the sender; this module checks whether the sender may answer.
 
 mod approval;
 mod expiry;
@@ -21,7 +21,7 @@ use crate::policy::{Approver, check_json};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Phase, Run};
 
-/// Replies taken together at most: more than a step can ask.
+/// Maximum number of answers in one input: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
 
 pub(super) fn answered<'i>(
@@ -67,8 +67,8 @@ pub(super) fn answered<'i>(
     }
 }
 
-/// A grant goes with an approval, is its sender's own word, and is for whom the run works for: only they and
-/// administrators have a say in what runs without asking from now on.
+/// Checks that each grant accompanies an approval, is given by its sender, and is for the user that the run works
+/// for. Only that user and administrators may decide what runs without asking later.
 fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -> Result<(), Reject> {
     let invalid = |what: String| Err(Reject::Invalid { what });
     let approves = |given: &Given| matches!(given.answer, Answer::Approve | Answer::Edit { .. });
@@ -96,7 +96,7 @@ fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -
             let what = format!("`{who}` cannot grant for `{whom}`; `{whom}` or an administrator can");
             return Err(Reject::Forbidden { what });
         }
-        // A grant holds only strings, numbers and JSON values: nothing that the serialiser refuses.
+        // A grant contains only strings, numbers and JSON values, which always serialise.
         let value = serde_json::to_value(grant).unwrap_or_default();
         can_be_read("the grant", check_json(&value))?;
         fits("the grant", value.to_string().len())?;
@@ -112,7 +112,7 @@ fn twice(interrupt: &InterruptId) -> Reject {
     Reject::Closed { what: format!("interrupt `{interrupt}`, answered twice in one batch,") }
 }
 
-/// What a person says is recorded in one piece; it is for them to shorten it.
+/// Texts from people are recorded inline; longer ones are rejected.
 fn check(answer: &Answer) -> Result<(), Reject> {
     match answer {
         Answer::Deny { reason: Some(reason) } | Answer::Fail { reason: Some(reason) } => {
@@ -135,7 +135,7 @@ fn check(answer: &Answer) -> Result<(), Reject> {
     }
 }
 
-/// Finds an open interrupt that a sender may reply to. Senders of other workspaces do not learn that it exists.
+/// Finds an open interrupt that the sender may answer. Senders of other workspaces do not learn that it exists.
 fn find<'a>(
     s: Situation<'a>,
     by: &Party,
@@ -152,7 +152,7 @@ fn find<'a>(
     Ok((index, asked))
 }
 
-/// An interrupt of the active run or the last one that is not open is closed.
+/// Returns a reject if the interrupt belongs to the active or the last run and is not open.
 fn closed(s: Situation<'_>, interrupt: &InterruptId) -> Option<Reject> {
     let active = s.state.run.as_ref().map(|run| &run.id);
     let last = s.state.last.as_ref().map(|last| &last.run);
@@ -161,8 +161,8 @@ fn closed(s: Situation<'_>, interrupt: &InterruptId) -> Option<Reject> {
     known.then(|| Reject::Closed { what: format!("interrupt `{interrupt}`") })
 }
 
-/// The thread's owner, the user that the run works for, administrators, and those whom the rule names may reply at all.
-/// Whose approval counts, the terms say.
+/// Checks that the sender may answer: the thread's owner, the user that the run works for, administrators, and
+/// approvers that a rule names. The terms decide whose approval counts.
 fn may_answer(s: Situation<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
     let own = s.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
     if own || is_admin(by) || asked.terms.names(&by.principal, &by.roles) {
@@ -178,12 +178,12 @@ fn is_admin(by: &Party) -> bool {
     by.roles.iter().any(|role| role == ADMIN)
 }
 
-/// Those whom the terms name, each once.
+/// Returns the approvers that the terms name, each once.
 fn named(asked: &Asked) -> BTreeSet<String> {
     asked.terms.quorums.iter().flat_map(|quorum| &quorum.of).map(Approver::to_string).collect()
 }
 
-/// `a, b or c`.
+/// Formats names as `a, b or c`.
 fn one_of(mut names: Vec<String>) -> String {
     match (names.pop(), names.is_empty()) {
         (Some(last), false) => format!("{} or {last}", names.join(", ")),
@@ -197,7 +197,7 @@ fn close_interrupt(r: &mut Recorder<'_>, interrupt: &InterruptId, answer: &Answe
     r.record(Fact::InterruptClosed { interrupt, answer, by, roles });
 }
 
-/// A reply to what the run as a whole waits for.
+/// Plans an answer to the interrupt of the run as a whole.
 fn parked<'i>(asked: &Asked, given: &'i Given, by: &'i Party) -> Planned<'i> {
     let InterruptKind::Limit(limit) = &asked.kind else { return Err(missing(&given.interrupt)) };
     match &given.answer {
@@ -243,17 +243,17 @@ fn raises(limit: &LimitAsked, to: u64) -> Result<(), Reject> {
     })
 }
 
-/// What a reply to a call means, once it has been checked.
+/// The checked meaning of an answer to a call.
 #[derive(Clone, Copy)]
 enum Means<'i> {
     Approve,
     Edit(&'i Content),
     Deny(Option<&'i str>),
-    /// The text stands in place of the call.
+    /// The text becomes the call's result.
     Replace(&'i str),
     /// A reply for the tool that asked.
     Reply,
-    /// The outcome that a person knows.
+    /// The result that a person knows.
     Done(&'i str),
     Fail(Option<&'i str>),
     Retry,
@@ -261,7 +261,7 @@ enum Means<'i> {
     Stop,
 }
 
-/// Checks a reply to what a call waits for.
+/// Checks an answer to the interrupt of a call.
 fn check_one<'i>(
     s: Situation<'_>,
     given: &'i Given,
@@ -322,12 +322,12 @@ fn check_one<'i>(
     Ok((index, means))
 }
 
-/// A call of the step at hand.
+/// Returns a call of the current step.
 fn open_call(s: Situation<'_>, index: usize) -> Result<&Call, Reject> {
     s.call(CallKey { step: s.active()?.attempt.step, index: index as u32 })
 }
 
-/// Records a reply to what a call waits for.
+/// Records an answer to the interrupt of a call.
 fn take(r: &mut Recorder<'_>, index: usize, given: &Given, means: Means<'_>, by: &Party, view: &View) {
     let close_it = |r: &mut Recorder<'_>| close_interrupt(r, &given.interrupt, &given.answer, by);
     match means {
@@ -378,8 +378,8 @@ fn check_retry(s: Situation<'_>, index: usize, view: &View) -> Result<(), Reject
     Ok(())
 }
 
-/// A person says that a call was not done. What let it through then lets it through again; where the rules now ask for
-/// more, and the person is not enough, it is asked about again.
+/// A person says that a call in doubt was not done. Its earlier permission applies again. If the rules now require
+/// more than this person, the gate asks again.
 fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, by: &Party, view: &View) {
     let Some(known) = known(view, index) else { return };
     let call = r.call(index);
@@ -396,7 +396,7 @@ fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, by: &Party
     }
 }
 
-/// A reply is refused where the tool cannot check what it would get.
+/// Rejects an answer if the tool is missing in this process and cannot validate the answer.
 fn not_here(tool: &ToolName) -> Reject {
     let what =
         format!("the tool `{tool}` is the run's own, and this process does not have it; answer where it is");
@@ -422,7 +422,7 @@ fn known(view: &View, index: usize) -> Option<&KnownCall> {
     }
 }
 
-/// Whether a reply is one that the question takes.
+/// Checks that a reply is valid for the question.
 fn fits_question(question: &Question, reply: &Reply, known: Option<&KnownCall>) -> Result<(), Reject> {
     let invalid = |what: String| Err(Reject::Invalid { what });
     if let Some(selected) = &reply.selected

@@ -1,6 +1,6 @@
-//! A run is to end: nothing new starts, what runs is stopped, and every call gets its result.
+//! Cancels a run: nothing new starts, commands in flight are stopped, and every call gets a result.
 //!
-//! What cannot be undone is said to be in doubt, never to be cancelled.
+//! A call that may have had effects gets the outcome in doubt, never cancelled.
 
 use super::line::{self, close};
 use super::next::{End, finish_only, start_waiting};
@@ -28,9 +28,9 @@ pub(super) fn asked<'i>(s: Situation<'_>, run: Option<&RunId>, by: &'i Principal
     Ok(Box::new(move |r| begin(r, by, CancelReason::Requested)))
 }
 
-/// Records that the active run is to end, and ends it where nothing is in flight.
+/// Records that the active run is being cancelled, and ends it if nothing is in flight.
 pub(super) fn begin(r: &mut Recorder<'_>, by: &Principal, reason: CancelReason) {
-    // A run that is being stopped can still be taken back as a whole.
+    // A run that is being cancelled can still be rolled back.
     let rolls_back = reason == CancelReason::RolledBack;
     if r.run().cancel.as_ref().is_none_or(|(_, now)| rolls_back && *now != reason) {
         r.record(Fact::CancelRequested { by: by.clone(), reason });
@@ -38,14 +38,14 @@ pub(super) fn begin(r: &mut Recorder<'_>, by: &Principal, reason: CancelReason) 
     end_if_idle(r, reason);
 }
 
-/// Ends a run that is being stopped, once nothing is in flight.
+/// Ends a run that is being cancelled once nothing is in flight.
 pub(super) fn settle(r: &mut Recorder<'_>) {
     if let Some((_, reason)) = r.run().cancel {
         end_if_idle(r, reason);
     }
 }
 
-/// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
+/// Ends the run because of a limit on its calls: nothing new starts, and calls in flight finish.
 pub(super) fn by_limit(r: &mut Recorder<'_>) {
     let reason = CancelReason::Limit;
     r.record(Fact::CancelRequested { by: Principal::from(ENGINE), reason });
@@ -93,7 +93,7 @@ fn end(r: &mut Recorder<'_>, reason: CancelReason) {
     }
 }
 
-/// Gives every open call its result.
+/// Gives every open call a result.
 fn close_calls(r: &mut Recorder<'_>, reason: CancelReason) {
     for index in 0..r.line().map_or(0, |line| line.calls.len()) {
         if r.line().is_none() {
@@ -123,7 +123,7 @@ fn close_calls(r: &mut Recorder<'_>, reason: CancelReason) {
     }
 }
 
-/// What the model reads of a call that the run's end overtook.
+/// Returns the model's text for a call that did not run before the run's end.
 fn not_run(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack => {

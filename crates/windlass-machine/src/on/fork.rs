@@ -1,6 +1,6 @@
-//! A thread is forked: its history so far becomes the beginning of another thread.
+//! Forks a thread: its history so far becomes the beginning of another thread.
 //!
-//! What is copied is history: nothing of it is done or charged again, and what waited stays with the origin.
+//! Nothing in the copied history is executed or charged again, and queued messages remain with the origin.
 
 use crate::event::{Event, Fact, RunAgent};
 use crate::id::{Principal, Seq, Timestamp};
@@ -23,7 +23,7 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     let forked = Fact::ThreadForked { from, until: fork.until, by: fork.by.clone(), when: now };
     let mut events = Vec::with_capacity(copied.len() + 2 + queue.len());
     events.extend([created, forked].map(|fact| Event { at: first.at, wall: None, run: None, fact }));
-    // Whose it was and where it comes from is the origin's own history.
+    // The origin's own creation and fork are not part of the new thread.
     let origins =
         |event: &&Event| matches!(event.fact, Fact::ThreadCreated { .. } | Fact::ThreadForked { .. });
     let left_out = copied.iter().filter(origins).count() as u64;
@@ -57,7 +57,7 @@ fn copy(event: &Event, moved: impl Fn(Seq) -> Seq) -> Event {
     copy
 }
 
-/// The fold of what is copied, where no run is active in it.
+/// Folds the copied events. Fails if a run is active at their end.
 fn rested(copied: &[Event]) -> Result<State, Reject> {
     let mut state = State::default();
     let mut nearest = Seq::default();

@@ -1,8 +1,8 @@
-//! The calls of a step form a line: who may start, who has a result, and when the step is over.
+//! The line of a step's calls: which may start, which have results, and when the step ends.
 //!
-//! A call starts when every earlier one has its result, except that neighbouring pure calls run
-//! beside each other. Results stand in the line's order whatever order they came in. What people are
-//! asked opens at once for the whole line, so that it can be answered together.
+//! A call starts when every earlier one has its result; as an exception, adjacent pure calls run in parallel. Results
+//! are ordered as the calls, whatever order they arrive in. Interrupts of the whole line open at once, so that people
+//! can answer them together.
 
 use super::record::Recorder;
 use super::verdict::{self, Judged};
@@ -14,18 +14,18 @@ use crate::message::{Block, Content};
 use crate::policy::Terms;
 use crate::state::{Call, CallStatus, Changed, ENGINE};
 
-/// Records a result that no tool gave.
+/// Records a result from the engine.
 pub(super) fn close(r: &mut Recorder<'_>, index: usize, outcome: Outcome, text: impl Into<String>) {
     finish(r, index, outcome, vec![Block::text(text.into())]);
 }
 
-/// Records a result.
+/// Records a result without a tool's own answer.
 pub(super) fn finish(r: &mut Recorder<'_>, index: usize, outcome: Outcome, content: Vec<Block>) {
     let error = !matches!(outcome, Outcome::Told | Outcome::Reconciled);
     r.record(Fact::ToolFinished { call: r.key(index), outcome, content, error, duration_ms: 0 });
 }
 
-/// Records a result that says which error kept the call from running.
+/// Records an error result that explains why the call did not run.
 pub(super) fn refuse(r: &mut Recorder<'_>, index: usize, error: &str) {
     close(r, index, Outcome::Refused, serde_json::json!({ "error": error }).to_string());
 }
@@ -57,7 +57,7 @@ pub(super) fn judge(r: &mut Recorder<'_>, view: &View) {
 pub(super) fn admit(r: &mut Recorder<'_>, index: usize, view: &View) {
     let tool = r.call(index).tool.clone();
     let known = match view.calls.get(index).unwrap_or(&CallView::Unknown) {
-        // It is judged where its tool is.
+        // A process that has the tool judges the call.
         CallView::Unknown if r.lacks(&tool) => return,
         CallView::Unknown => return refuse(r, index, &format!("Unknown tool: {tool}")),
         CallView::Withheld { reason } => return refuse(r, index, reason),
@@ -83,7 +83,7 @@ pub(super) fn admit(r: &mut Recorder<'_>, index: usize, view: &View) {
     judged(r, index, &given, known, sent, view);
     match (given.verdict, &known.asks) {
         (Verdict::Deny, _) => denied(r, index, &given),
-        // A call that asks people needs no leave to ask them.
+        // A call that asks people needs no permission to ask them.
         (Verdict::Allow | Verdict::Ask, Some((kind, terms))) => {
             open(r, index, kind.clone(), terms.clone());
         }
@@ -102,7 +102,7 @@ pub(super) fn judged(
     view: &View,
 ) {
     let (key, call) = (r.key(index), r.call(index));
-    // What was dispatched was dispatched as what it was then.
+    // A call that was already dispatched keeps the effect class that it had then.
     let class = if call.starts > 0 { call.class } else { known.class };
     r.record(Fact::CallJudged {
         call: key,
@@ -119,7 +119,7 @@ pub(super) fn judged(
     }
 }
 
-/// Closes a call that the gate does not let through.
+/// Closes a call that the gate denied.
 pub(super) fn denied(r: &mut Recorder<'_>, index: usize, judged: &Judged) {
     let by = &judged.by;
     let why = judged.reason.as_ref().map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
@@ -131,7 +131,7 @@ pub(super) fn denied(r: &mut Recorder<'_>, index: usize, judged: &Judged) {
     close(r, index, Outcome::Denied, text);
 }
 
-/// Asks people about a call; where the tool can say what the call would do, that is looked up first.
+/// Asks people about a call. If the tool can preview the call, the preview is made first.
 pub(super) fn ask(r: &mut Recorder<'_>, index: usize, judged: Judged) {
     if let Some(reason) = judged.reason {
         let tool = r.call(index).tool.clone();
@@ -143,7 +143,7 @@ pub(super) fn ask(r: &mut Recorder<'_>, index: usize, judged: Judged) {
     }
 }
 
-/// Looks up what a call would do.
+/// Starts a preview of a call.
 pub(super) fn look(r: &mut Recorder<'_>, index: usize, recheck: bool, terms: Terms) {
     r.record(Fact::CallPreviewing { call: r.key(index), recheck, terms });
 }
@@ -169,7 +169,7 @@ pub(super) fn open(r: &mut Recorder<'_>, index: usize, kind: InterruptKind, term
     interrupt
 }
 
-/// Records that a dispatched call's outcome is unknown, and asks.
+/// Records that a dispatched call is in doubt, and asks people.
 pub(super) fn doubt(r: &mut Recorder<'_>, index: usize, reason: String) {
     let call = r.key(index);
     r.record(Fact::ToolInDoubt { call, effect: r.effect(call), reason });
@@ -177,13 +177,13 @@ pub(super) fn doubt(r: &mut Recorder<'_>, index: usize, reason: String) {
     open(r, index, InterruptKind::InDoubt { tool }, Terms::default());
 }
 
-/// Looks for the outcome of a dispatched call by a read.
+/// Starts reconciliation reads for the outcome of a dispatched call.
 pub(super) fn reconcile(r: &mut Recorder<'_>, index: usize, wait_ms: u64) {
     let until = r.now().plus_ms(wait_ms);
     r.record(Fact::ToolReconciling { call: r.key(index), attempt: 1, until });
 }
 
-/// Whether a tool's calls are used up; then people are asked, or the run will end.
+/// Whether the calls of a tool reach their limit. If so, people are asked, or the run will end.
 fn is_over_its_limit(r: &mut Recorder<'_>, index: usize) -> bool {
     let run = r.run();
     let tool = &r.call(index).tool;
@@ -217,7 +217,7 @@ pub(super) fn start(r: &mut Recorder<'_>, index: usize) {
     r.record(Fact::ToolStarted { call: r.key(index) });
 }
 
-/// Closes the interrupt that is open about a call.
+/// Closes the open interrupt of a call.
 pub(super) fn withdraw(r: &mut Recorder<'_>, index: usize) {
     let Some(asked) = r.call(index).status.asked() else { return };
     let (interrupt, by) = (asked.interrupt.clone(), Principal::from(ENGINE));
@@ -231,15 +231,15 @@ pub(super) fn start_next(r: &mut Recorder<'_>) {
     }
 }
 
-/// Starts a call whose place in the line has come, also a repeated one. What was approved beside a preview is looked up
-/// again before each start: another preview is another call. A key keeps the far side from doing it twice, not the world
-/// from changing. A call whose tool is not here keeps its place, as it stands.
+/// Starts a call whose turn has come, possibly again. If the call was approved with a preview, another preview is
+/// made before each start, because a different preview means a different call. An idempotency key prevents a second
+/// effect, but not a change of the circumstances. A call whose tool is missing in this process keeps its place.
 pub(super) fn begin(r: &mut Recorder<'_>, index: usize) {
     let call = r.call(index);
     if r.lacks(&call.tool) {
         return;
     }
-    // No person was shown what the rules let through, also where a person has said since that it is to be repeated.
+    // A call allowed by rule has no approved preview to compare with, even if a person later requested its retry.
     let is_shown = call.preview.is_some() || call.starts == 0;
     if call.approved && call.previews && is_shown {
         let terms = call.terms.clone();
@@ -249,7 +249,7 @@ pub(super) fn begin(r: &mut Recorder<'_>, index: usize) {
     }
 }
 
-/// The calls whose place in the line has come.
+/// Returns the calls whose turn has come.
 fn startable(r: &Recorder<'_>) -> Vec<usize> {
     let run = r.run();
     let serialized = run.options.serialized;
@@ -261,7 +261,7 @@ fn startable(r: &Recorder<'_>) -> Vec<usize> {
         let ready = match call.status {
             CallStatus::Done => continue,
             CallStatus::New | CallStatus::Asking(_) | CallStatus::Previewing { recheck: false } => break,
-            // Its tool is not here: those behind it wait with it.
+            // The tool is missing in this process, so later calls wait as well.
             CallStatus::Ready if r.lacks(&call.tool) => break,
             CallStatus::Started
             | CallStatus::Deferred { .. }
@@ -271,7 +271,7 @@ fn startable(r: &Recorder<'_>) -> Vec<usize> {
             CallStatus::Ready => true,
         };
         let pure = call.class == EffectClass::Pure;
-        // A call that is not pure starts alone, at the head of what is left.
+        // A call that is not pure starts alone, as the first open call.
         if running > 0 && !pure || running >= parallel {
             break;
         }
@@ -286,7 +286,7 @@ fn startable(r: &Recorder<'_>) -> Vec<usize> {
     found
 }
 
-/// Tells the model what was really sent, where that is not what it asked.
+/// Adds a note for the model about the arguments that were really sent, if they differ from its own.
 pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
     let why = match call.changed {

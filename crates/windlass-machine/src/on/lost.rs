@@ -1,7 +1,7 @@
-//! Something was in flight, and the process that had it is gone.
+//! A command was in flight, and its process is gone.
 //!
-//! A lost model call is made again, a few times at most: nothing in the world changed, but each attempt may be paid for.
-//! A lost tool call is judged by its effect class; what must not be repeated is in doubt.
+//! A lost model call is repeated a few times at most: it has no effects, but each attempt may be charged. For a lost
+//! tool call the effect class decides; a call that must not be repeated is in doubt.
 
 use super::line::{self, close, with_repair};
 use super::next::{End, give_up, try_again};
@@ -41,7 +41,7 @@ pub(super) fn lost<'i>(s: Situation<'_>, command: &Command, view: &'i View) -> P
 
 fn lose_model_call(r: &mut Recorder<'_>, attempt: Attempt) {
     let run = r.run();
-    // Before this one.
+    // The failures before this one.
     let failures = run.failures;
     let delay_ms = match run.cancel {
         Some(_) => None,
@@ -102,20 +102,20 @@ fn lose_tool_call(r: &mut Recorder<'_>, index: usize, view: &View) {
     after(r);
 }
 
-/// Records the result of a call whose outcome is unknown, in a run that is being stopped.
+/// Closes a call with an unknown outcome in a run that is being cancelled.
 pub(super) fn leave_in_doubt(r: &mut Recorder<'_>, index: usize, reason: &str) {
     let call = r.key(index);
     r.record(Fact::ToolInDoubt { call, effect: r.effect(call), reason: reason.into() });
     close(r, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
 }
 
-/// Starts a call again, unless the current policy says otherwise: what was allowed once may not be any more.
+/// Starts a call again, unless the current policy no longer allows it.
 pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
     let call = r.call(index);
     let (tool, pure) = (call.tool.clone(), call.class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {
         if r.lacks(&tool) {
-            // It is found lost again where its tool is.
+            // A process that has the tool will report the call as lost again.
             return;
         }
         let text = format!("the tool `{tool}` is no longer available");
@@ -149,7 +149,7 @@ pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// A read was made that may show a call's outcome.
+/// A read was made that may reveal a call's outcome.
 pub(super) fn reconciled<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -190,12 +190,12 @@ pub(super) fn reconciled<'i>(
     }))
 }
 
-/// Waits between reads: 1, 2, 4, … s, at most 30 s.
+/// Returns the pause between reads: 1, 2, 4, … s, at most 30 s.
 fn pause_ms(attempt: u32) -> u64 {
     1_000 * 2u64.saturating_pow(attempt.saturating_sub(1)).min(30)
 }
 
-/// The time has come to look for outcomes again.
+/// Starts the reconciliation reads that are due.
 pub(super) fn look_again(r: &mut Recorder<'_>) {
     for index in 0..r.line().map_or(0, |line| line.calls.len()) {
         let call = r.call(index);

@@ -1,6 +1,6 @@
-//! A message arrives or is taken into the history, or the thread gets a title.
+//! A message arrives or enters the history, or the thread gets a title.
 //!
-//! Nothing here looks at what a message says, beyond that it says something.
+//! Nothing here interprets a message beyond checking that it is not empty.
 
 pub(super) mod queue;
 
@@ -15,10 +15,10 @@ use crate::policy::check_json;
 use crate::reject::Reject;
 use crate::state::ENGINE;
 
-/// Characters of a title. (SK-P7)
+/// Maximum characters of a title. (SK-P7)
 const TITLE_MAX_CHARS: usize = 60;
 
-/// Words of the title made from the first message. (SK-P7)
+/// Maximum words of the title derived from the first message. (SK-P7)
 const TITLE_WORDS: usize = 6;
 
 pub(super) fn received<'i>(s: Situation<'_>, new: &'i NewMessage) -> Planned<'i> {
@@ -67,7 +67,7 @@ fn queue(r: &mut Recorder<'_>, new: &NewMessage, place: Place) {
     r.record(Fact::MessageQueued { id: new.id.clone(), queued: Box::new(queued) });
 }
 
-/// What a person or program may say to the agent.
+/// Checks the content of a message to the agent.
 pub(super) fn check_said(message: &Message) -> Result<(), Reject> {
     if !message.is_worth_keeping() {
         return Err(Reject::Invalid { what: "the message is empty; write what the agent should do".into() });
@@ -83,7 +83,7 @@ pub(super) fn check_said(message: &Message) -> Result<(), Reject> {
     message.blocks.iter().try_for_each(|block| can_be_read("a block of the message", block.check()))
 }
 
-/// What an agent is given as JSON or as a number from outside.
+/// Checks external JSON and numbers in an agent's settings.
 fn check_settings(settings: &ModelSettings) -> Result<(), Reject> {
     if let Some(schema) = &settings.output_schema {
         can_be_read("the agent's `output_schema`", check_json(schema))?;
@@ -101,7 +101,7 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
     }
-    // A fallback is found by the name of the model that failed: a name that stands twice would be tried for ever.
+    // The next fallback is found by the name of the failed model: a duplicate name would be tried endlessly.
     let mut models = new.agent.models.iter().enumerate();
     if let Some((_, twice)) = models.find(|(at, model)| new.agent.models[..*at].contains(model)) {
         let what = format!("agent `{}` names model `{twice}` twice; name each model once", new.agent.name);
@@ -110,8 +110,8 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     Ok(())
 }
 
-/// The same id is taken once, and effects are named by their run: no two runs may share an id. Only what the state
-/// still knows can be compared; the rest is the inbox's business.
+/// Rejects ids that are in use. Effects are named by their run, so no two runs may share an id. Only ids in the state
+/// can be compared; the inbox checks older ones.
 fn check_ids(s: Situation<'_>, new: &NewMessage) -> Result<(), Reject> {
     let state = s.state;
     if state.queue.iter().any(|waiting| waiting.id == new.id) {
@@ -143,7 +143,7 @@ fn create(r: &mut Recorder<'_>, new: &NewMessage) {
     }
 }
 
-/// The first words of a text.
+/// Returns the first words of a text.
 fn title(text: &str) -> Option<String> {
     let words: Vec<_> = text.split_whitespace().take(TITLE_WORDS).collect();
     shortened(&words.join(" "))
@@ -161,7 +161,7 @@ pub(super) fn titled<'i>(title: &str, by: &'i Principal) -> Planned<'i> {
     Ok(Box::new(move |r| r.record(Fact::ThreadTitled { title, by: by.clone(), made: None })))
 }
 
-/// Records what a model's title cost, and the title where no person has given one. (SK-P7)
+/// Records the cost of a generated title, and the title unless a person has set one. (SK-P7)
 pub(super) fn title_made<'i>(s: Situation<'_>, title: &str, made: &'i TitleMade) -> Planned<'i> {
     let Some(known) = s.state.title.clone() else {
         return Err(Reject::Invalid {

@@ -1,9 +1,9 @@
-//! Decisions: one file per kind of input, each pure, from State and Input to facts.
+//! Decisions: one file per kind of input, each a pure function from state and input to facts.
 //!
-//! Nothing else constructs a [`Fact`]. Each file checks its inputs against a `Situation` and returns a `Plan`, which a
-//! `Recorder` then carries out. The files form layers without circular imports: `record` holds both halves, `line` the
-//! calls of a step, `next` starts and ends steps and runs, `cancel` and `progress` build on it, and every other file
-//! handles one kind of input.
+//! No other code constructs a [`Fact`]. Each file checks its inputs against a `Situation` and returns a `Plan`, which
+//! a `Recorder` carries out. The files form layers without circular imports: `record` has both halves of a decision,
+//! `line` the calls of a step, `next` starts and ends steps and runs, and `cancel` and `progress` build on it. Every
+//! other file handles one kind of input.
 
 #![warn(clippy::wildcard_enum_match_arm)] // A new variant must break every match that has to consider it.
 
@@ -38,7 +38,7 @@ use crate::policy::check_json;
 use crate::reject::Reject;
 use crate::state::State;
 
-/// Decides what an input means, and applies what it records.
+/// Decides an input, and applies the facts that it records.
 pub(crate) fn decide(
     thread: &ThreadId,
     state: &mut State,
@@ -103,7 +103,7 @@ fn plan<'i>(s: Situation<'_>, input: &'i Input) -> Planned<'i> {
             Ok(Box::new(move |r| {
                 r.has_no_room(limit, *figure, refused);
                 message(r);
-                // Where the message has started no run, the next step finds it recorded.
+                // If the message started no run, the next step needs the refusal on record.
                 r.record_no_room();
             }))
         }
@@ -121,7 +121,7 @@ fn noted<'i>(name: &'i str, data: &'i Value) -> Planned<'i> {
     Ok(Box::new(move |r| r.record(Fact::Note { name: name.into(), data: data.clone() })))
 }
 
-/// Records the note that came with another input after what that led to.
+/// Records the note that came with another input, after that input's own facts.
 fn with_note<'i>(plan: Plan<'i>, note: Option<&'i Note>) -> Planned<'i> {
     let Some(Note { name, data }) = note else { return Ok(plan) };
     let note = noted(name, data)?;

@@ -1,6 +1,6 @@
-//! The model answered, failed, or was dropped.
+//! A model call succeeded, failed, or was given up.
 //!
-//! What follows a step without calls is decided here; the calls are `line`'s.
+//! This module decides what follows a step without calls; `line` handles the calls.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::policy::{FailureClass, error_code, retries_left, retry_delay_ms, shor
 use crate::reject::Reject;
 use crate::state::{Phase, Run, Waiting};
 
-/// Prompts of one step that may be too long before the run gives up. (LM-L4)
+/// Maximum number of window reductions for one step whose prompt is too long. (LM-L4)
 const SHRINKS: u32 = 3;
 
 fn calling<'a>(s: Situation<'a>, attempt: Attempt) -> Result<&'a Run, Reject> {
@@ -39,7 +39,7 @@ pub(super) fn replied<'i>(s: Situation<'_>, reply: &'i ModelReplied) -> Planned<
 
 fn take_reply(r: &mut Recorder<'_>, reply: &ModelReplied) {
     let message = Arc::new(Message { role: Role::Assistant, blocks: reply.blocks.clone() });
-    // An answer that hit the output cap before has begun with an earlier reply.
+    // An answer that hit the output maximum before started with an earlier reply.
     let continues = r.run().answer_continues && r.run().answer.is_some();
     r.record(Fact::StepReplied {
         attempt: reply.attempt,
@@ -62,13 +62,13 @@ fn take_reply(r: &mut Recorder<'_>, reply: &ModelReplied) {
     without_calls(r, &reply.stop, message.has_answer(), continues);
 }
 
-/// A reply that cannot be recorded is one that the protocol does not allow.
+/// A reply that cannot be recorded violates the protocol.
 fn unreadable(attempt: Attempt, why: &str) -> ModelFailed {
     let message = format!("a part of the reply {why}");
     ModelFailed { attempt, class: FailureClass::Malformed, message, retry_after_ms: None, partial: None }
 }
 
-/// A stop whose reason, where it is in the provider's words, is not longer than what a failure may say.
+/// Truncates a provider's own stop reason to the maximum of a failure message.
 fn told_in_short(stop: &StopReason) -> StopReason {
     match stop {
         StopReason::Other(words) => StopReason::Other(shorten_failure(words).into_owned()),
@@ -113,7 +113,7 @@ fn without_calls(r: &mut Recorder<'_>, stop: &StopReason, has_answer: bool, cont
 
 fn answered(r: &mut Recorder<'_>, output: Output) {
     let steers = |waiting: &Waiting| waiting.queued.place == Place::AfterStep;
-    // An answer on the last step stands; what was to steer the run then starts the next one.
+    // An answer in the last step is final; steering messages then start the next run.
     if r.state().queue.iter().any(steers) && has_steps_left(r.run()) {
         return next_step(r, StepMode::Plain);
     }
@@ -149,7 +149,7 @@ pub(super) fn failed<'i>(s: Situation<'_>, failure: &'i ModelFailed) -> Planned<
 
 fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
     let run = r.run();
-    // Before this one.
+    // The failures before this one.
     let failures = run.failures;
     let delay = if run.cancel.is_some() {
         None
@@ -179,7 +179,7 @@ fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
         return try_again(r);
     }
     if r.run().model != r.run().step_model {
-        // A person has chosen another model while this one was called: it is tried before the fallbacks.
+        // A person has chosen another model during this call: it is tried before the fallbacks.
         return try_again(r);
     }
     if let Some(model) = fallback_model(r.run()).cloned() {
@@ -192,10 +192,10 @@ fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
     give_up(r, end);
 }
 
-/// The model after the one in use in the agent's list.
+/// Returns the model after the current one in the agent's list.
 fn fallback_model(run: &Run) -> Option<&ModelName> {
     let place = run.agent.models.iter().position(|model| *model == run.model);
-    // A model that a person chose stands before the list.
+    // A model that a person chose comes before the list.
     run.agent.models.get(place.map_or(0, |place| place + 1))
 }
 
@@ -207,7 +207,7 @@ pub(super) fn stopped<'i>(s: Situation<'_>, attempt: Attempt, partial: Option<&'
     if partial.is_some() {
         return Err(Reject::Stale { what: "the model call is still wanted".into() });
     }
-    // Another process makes the call again; nothing failed.
+    // Another process repeats the call; this is no failure.
     Ok(Box::new(move |r| {
         r.record(Fact::StepFailed {
             attempt,
@@ -220,7 +220,7 @@ pub(super) fn stopped<'i>(s: Situation<'_>, attempt: Attempt, partial: Option<&'
     }))
 }
 
-/// The model call of a run that is being stopped has ended.
+/// The model call of a run that is being cancelled has ended.
 fn stop(r: &mut Recorder<'_>, attempt: Attempt, partial: Option<&Content>) {
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {

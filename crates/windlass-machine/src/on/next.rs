@@ -1,6 +1,6 @@
-//! What comes next: the next step, another try, or the end of the run.
+//! What follows: the next step, a retry, or the end of the run.
 //!
-//! Every step and every end of a run passes through here, and nowhere else.
+//! Every step and every end of a run passes through this module.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::state::{RUN_TIMEOUT, Run, State, Waiting};
 /// Who may raise a limit.
 pub(super) type Approvers = BTreeSet<Approver>;
 
-/// How a run ends.
+/// The end of a run.
 pub(super) struct End {
     pub status: RunStatus,
     pub output: Output,
@@ -32,7 +32,7 @@ impl End {
         Self { status: RunStatus::Done, output, error: None, fallback: false }
     }
 
-    /// The engine's own words in place of an answer.
+    /// Ends with a text from the engine instead of an answer.
     pub(super) fn in_place(words: &str) -> Self {
         Self { fallback: true, ..Self::done(Output::words(words)) }
     }
@@ -62,12 +62,12 @@ pub(super) fn start_queued(r: &mut Recorder<'_>, id: &InputId) {
     first_step(r);
 }
 
-/// The options with the effective mode: the run's, else the thread's last one, else the agent's.
+/// Returns the options with the effective mode: the run's, else the thread's last one, else the agent's.
 pub(super) fn in_mode(state: &State, agent: &Agent, options: &RunOptions) -> RunOptions {
     RunOptions { mode: options.mode.or(state.mode).or(agent.mode), ..options.clone() }
 }
 
-/// Takes the messages that steer the active run into its history.
+/// Moves the messages that steer the active run into its history.
 fn take_steering(r: &mut Recorder<'_>) {
     let steers = |waiting: &&Waiting| waiting.queued.place == Place::AfterStep;
     let steering: Vec<InputId> =
@@ -89,7 +89,7 @@ pub(super) fn first_step(r: &mut Recorder<'_>) {
     r.record(Fact::StepStarted { attempt, model, mode: StepMode::Plain, nudge: None });
 }
 
-/// The budget that has no room for what comes next.
+/// Returns the budget that has no room for the next action.
 fn refused(r: &Recorder<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
     let (limit, figure, refused) = r.no_room()?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
@@ -99,14 +99,14 @@ fn refused(r: &Recorder<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
 /// Parks the run on a limit.
 fn park(r: &mut Recorder<'_>, asked: LimitAsked, of: Approvers) {
     let run = r.run();
-    // Events count up: the same limit reached again is another interrupt.
+    // The sequence number makes the id unique if the same limit is reached again.
     let id = format!("{}.{}.limit.{}", run.id, run.attempt.step, r.from().0);
     let terms = Terms { quorums: BTreeSet::from([Quorum { count: 1, of }]), ..Terms::default() };
     let (interrupt, kind) = (InterruptId::from(id), InterruptKind::Limit(Box::new(asked)));
     r.record(Fact::InterruptOpened { interrupt, kind, call: None, terms });
 }
 
-/// How a run ends by a limit that nobody raises.
+/// Returns the end of a run whose limit was not raised.
 fn limit_end(asked: &LimitAsked) -> End {
     let LimitAsked { limit, figure, used, next: _ } = asked;
     match limit.as_str() {
@@ -133,13 +133,13 @@ fn limit_end(asked: &LimitAsked) -> End {
     }
 }
 
-/// A person lets the limit stand.
+/// Ends the run, because a person keeps the limit.
 pub(super) fn limit_ends(r: &mut Recorder<'_>, asked: &LimitAsked) {
     let end = limit_end(asked).with_output(r.run().said());
     finish(r, end);
 }
 
-/// A person has made room: the run continues with what it could not do.
+/// Continues a run with the action that the limit prevented.
 pub(super) fn resume(r: &mut Recorder<'_>, next: Next) {
     match next {
         Next::Step(mode) => start_step(r, mode),
@@ -147,16 +147,16 @@ pub(super) fn resume(r: &mut Recorder<'_>, next: Next) {
     }
 }
 
-/// Whether the machine itself keeps count of a limit: nobody can make room for it elsewhere.
+/// Whether the machine itself counts the limit, so that room cannot be made elsewhere.
 pub(super) fn is_own(asked: &LimitAsked) -> bool {
     [MAX_STEPS, MAX_SAME_CALLS, RUN_TIMEOUT].contains(&asked.limit.as_str())
 }
 
-/// Names of limits that the machine itself keeps count of.
+/// Names of limits that the machine itself counts.
 const MAX_STEPS: &str = "max_steps";
 const MAX_SAME_CALLS: &str = "max_same_calls";
 
-/// Continues after a step: its calls have their results, or its reply asks for more.
+/// Continues after a step: its calls have their results, or its reply requires another step.
 pub(super) fn next_step(r: &mut Recorder<'_>, mode: StepMode) {
     let run = r.run();
     if !has_steps_left(run) {
@@ -173,14 +173,14 @@ pub(super) fn next_step(r: &mut Recorder<'_>, mode: StepMode) {
     start_step(r, mode);
 }
 
-/// The question about the time that the run has taken.
+/// Returns the question about the run's time limit.
 pub(super) fn out_of_time(r: &Recorder<'_>, next: Next) -> LimitAsked {
     let run = r.run();
     let used = r.now().since(run.started_at).saturating_sub(run.waited_ms);
     LimitAsked { limit: RUN_TIMEOUT.to_owned(), figure: run.timeout_ms(), used, next: Some(next) }
 }
 
-/// The same calls have brought the same results too often in a row.
+/// Whether the same calls have had the same results too many times in a row.
 fn stalled(run: &Run, mode: StepMode) -> Option<LimitAsked> {
     let usual = u64::from(run.agent.limits.max_same_calls);
     let figure = run.figure(MAX_SAME_CALLS, usual);
@@ -203,12 +203,12 @@ fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
     let run = r.run();
     let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
     let model = run.model.clone();
-    // Recorded: what an old journal folds to does not depend on the words of a later build.
+    // The text is recorded, so that the fold of an old journal does not depend on a later build's texts.
     let nudge = nudge::text(mode).map(str::to_owned);
     r.record(Fact::StepStarted { attempt, model, mode, nudge });
 }
 
-/// A limit is reached: people are asked, or the run ends.
+/// A limit was reached: people are asked, or the run ends.
 pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Approvers) {
     match r.run().options.at_limit() {
         AtLimit::Ask => park(r, asked, approvers),
@@ -216,7 +216,7 @@ pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Appro
     }
 }
 
-/// What waits to steer the run is left for the next one, unless the model is asked once more.
+/// Leaves queued steering messages for the next run, unless the model is called once more.
 fn out_of_steps(r: &mut Recorder<'_>, mode: StepMode) {
     let run = r.run();
     let figure = run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps));
@@ -241,15 +241,15 @@ fn out_of_steps(r: &mut Recorder<'_>, mode: StepMode) {
     }
 }
 
-/// Ends the run because the model cannot be called. A person whose run is out of steps is answered in fixed words even
-/// then; what failed stands in the journal. (WT-L12)
+/// Ends the run because the model cannot be called. If the run is out of steps and has a person as audience, the
+/// output is still a fixed text; the journal has the failure. (WT-L12)
 pub(super) fn give_up(r: &mut Recorder<'_>, failed: End) {
-    // Only a run that a person reads asks for the plain answer.
+    // Only a run with a person as audience uses the plain answer.
     let end = if r.run().mode == StepMode::Fallback { End::in_place(LAST_RESORT) } else { failed };
     finish(r, end);
 }
 
-/// Tries the step again at once, where the run's time is not up.
+/// Retries the step at once, unless the run's time limit was reached.
 pub(super) fn try_again(r: &mut Recorder<'_>) {
     if r.run().is_overtime {
         let asked = out_of_time(r, Next::Retry);
@@ -278,7 +278,7 @@ fn move_window(r: &mut Recorder<'_>, mode: StepMode) {
     }
 }
 
-/// Ends the run, and starts what waits for that.
+/// Ends the run, and starts the next queued one.
 pub(super) fn finish(r: &mut Recorder<'_>, end: End) {
     let done = end.status == RunStatus::Done;
     finish_only(r, end);
@@ -293,8 +293,8 @@ pub(super) fn finish_only(r: &mut Recorder<'_>, end: End) {
     r.record(Fact::RunFinished { status, output, error, fallback, totals });
 }
 
-/// After a run that is done the first waiting message starts the next; after another one only a message that was
-/// sent in its place does. (ZE-P7)
+/// Starts the run of a queued message. After a run that ended `done`, this is the first queued message; otherwise
+/// only a message that replaces the run. (ZE-P7)
 pub(super) fn start_waiting(r: &mut Recorder<'_>, done: bool) {
     let in_turn = |waiting: &&Waiting| done || waiting.queued.place == Place::AfterCancel;
     if let Some(id) = r.state().queue.iter().find(in_turn).map(|waiting| waiting.id.clone()) {

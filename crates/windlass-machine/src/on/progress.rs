@@ -1,6 +1,6 @@
 //! Continues a step after one of its calls has changed: starts calls, starts the next step, or ends the run.
 //!
-//! It judges no call and gives none its result.
+//! This module judges no call and gives none its result.
 
 use super::record::Recorder;
 use super::{cancel, line, next};

@@ -1,8 +1,8 @@
-//! The two halves of a decision: what it is made from, and what it records.
+//! The two halves of a decision: its input, and the facts that it records.
 //!
-//! An input is first checked against a [`Situation`], which nothing can change. What comes of that is a reject or a
-//! [`Plan`]. Only a plan gets the [`Recorder`], which applies each fact to the state at once, and a plan returns nothing:
-//! after its first fact a decision cannot reject.
+//! An input is first checked against a read-only [`Situation`]. The result is a reject or a [`Plan`]. Only a plan
+//! gets the [`Recorder`], which applies each fact to the state at once. A plan returns nothing, so a decision cannot
+//! reject after its first fact.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +16,23 @@ use crate::observer::Observer;
 use crate::reject::Reject;
 use crate::state::{Call, Line, Phase, Run, State};
 
-/// The state and the time in which an input is decided.
+/// The state and time that an input is decided with.
 #[derive(Clone, Copy)]
 pub(super) struct Situation<'a> {
     pub thread: &'a ThreadId,
     pub state: &'a State,
-    /// The active run's own tools that this process lacks.
+    /// The active run's own tools that this process does not have.
     pub lacks: &'a BTreeSet<ToolName>,
     pub now: Timestamp,
 }
 
-/// What an input leads to, once it has been checked.
+/// The checked effect of an input, not recorded yet.
 pub(super) type Plan<'i> = Box<dyn FnOnce(&mut Recorder<'_>) + 'i>;
 
-/// A checked input: its plan, or why it is refused.
+/// The result of checking an input: its plan, or a reject.
 pub(super) type Planned<'i> = Result<Plan<'i>, Reject>;
 
-/// A plan that records nothing.
+/// Returns a plan that records nothing.
 pub(super) fn nothing<'i>() -> Plan<'i> {
     Box::new(|_| {})
 }
@@ -47,7 +47,7 @@ pub(super) struct Recorder<'a> {
     events: Vec<Event>,
     /// The run that facts are stamped with.
     run: Option<RunId>,
-    /// Position of the thread before the decision.
+    /// Head of the journal before the decision.
     from: Seq,
     no_room: NoRoom,
     grants_used: Vec<String>,
@@ -62,7 +62,7 @@ struct NoRoom {
 }
 
 impl<'a> Situation<'a> {
-    /// Whether a tool that is the active run's own is not in this process.
+    /// Whether a tool is one of the active run's own that this process does not have.
     pub(super) fn lacks(&self, tool: &ToolName) -> bool {
         self.lacks.contains(tool)
     }
@@ -71,7 +71,7 @@ impl<'a> Situation<'a> {
         self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
     }
 
-    /// A call of the step at hand.
+    /// Returns a call of the current step.
     pub(super) fn call(&self, key: CallKey) -> Result<&'a Call, Reject> {
         let run = self.active()?;
         let line = line_of(run).filter(|_| run.attempt.step == key.step);
@@ -81,7 +81,7 @@ impl<'a> Situation<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// `moment` is not before the last event.
+    /// `moment` must not be before the last event.
     pub(super) fn new(
         thread: &'a ThreadId,
         state: &'a mut State,
@@ -104,7 +104,6 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Records a fact and applies it.
     pub(super) fn record(&mut self, fact: Fact) {
         if let Fact::GrantUsed { grant, .. } = &fact {
             self.grants_used.push(grant.clone());
@@ -116,18 +115,18 @@ impl<'a> Recorder<'a> {
         self.events.push(event);
     }
 
-    /// Stamps the facts that follow with another run.
+    /// Stamps the following facts with another run.
     pub(super) fn begin_run(&mut self, run: &RunId) {
         self.run = Some(run.clone());
     }
 
-    /// A budget has no room for the next step; not recorded yet.
+    /// Notes that a budget has no room for the next step, without recording it.
     pub(super) fn has_no_room(&mut self, limit: &str, figure: u64, refused: &Refused) {
         let budget = Some((limit.to_owned(), figure, refused.clone()));
         self.no_room = NoRoom { budget, is_recorded: false };
     }
 
-    /// Records that a budget has no room, where that is not recorded yet.
+    /// Records that a budget has no room, unless that is already recorded.
     pub(super) fn record_no_room(&mut self) {
         if let Some((limit, figure, refused)) = self.no_room.budget.clone()
             && !std::mem::replace(&mut self.no_room.is_recorded, true)
@@ -136,22 +135,22 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The budget that has no room for the next step.
+    /// Returns the budget that has no room for the next step.
     pub(super) fn no_room(&self) -> Option<&(String, u64, Refused)> {
         self.no_room.budget.as_ref()
     }
 
-    /// The facts.
+    /// Returns the recorded events.
     pub(super) fn into_events(self) -> Vec<Event> {
         self.events
     }
 
-    /// The state after the facts so far, and the time.
+    /// Returns the state after the facts so far, and the time.
     pub(super) fn situation(&self) -> Situation<'_> {
         Situation { thread: self.thread, state: self.state, lacks: self.lacks, now: self.moment.at }
     }
 
-    /// The state after the facts so far.
+    /// Returns the state after the facts so far.
     pub(super) fn state(&self) -> &State {
         self.state
     }
@@ -160,7 +159,7 @@ impl<'a> Recorder<'a> {
         self.moment.at
     }
 
-    /// Position of the thread before the decision.
+    /// Returns the head of the journal before the decision.
     pub(super) fn from(&self) -> Seq {
         self.from
     }
@@ -169,22 +168,22 @@ impl<'a> Recorder<'a> {
         self.lacks.contains(tool)
     }
 
-    /// The grants that this decision has used, once for each use.
+    /// Returns the grants that this decision has used, once per use.
     pub(super) fn grants_used(&self) -> &[String] {
         &self.grants_used
     }
 
-    /// The active run. A plan that reads it has checked that there is one, and has not finished it.
+    /// Returns the active run. The plan must have checked that there is one, and must not have finished it.
     pub(super) fn run(&self) -> &Run {
         self.state.run.as_ref().expect("a plan about a run has an active one")
     }
 
-    /// The calls of the step; `None` once each has its result.
+    /// Returns the calls of the step; `None` once each has its result.
     pub(super) fn line(&self) -> Option<&Line> {
         self.state.run.as_ref().and_then(line_of)
     }
 
-    /// An open call of the step.
+    /// Returns an open call of the step.
     pub(super) fn call(&self, index: usize) -> &Call {
         let line = self.line().expect("a plan about a call has the calls of its step");
         &line.calls[index]
@@ -205,7 +204,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The calls of a run's step.
+/// Returns the calls of a run's current step.
 pub(super) fn line_of(run: &Run) -> Option<&Line> {
     match &run.phase {
         Phase::Calls(line) => Some(line),
@@ -213,7 +212,7 @@ pub(super) fn line_of(run: &Run) -> Option<&Line> {
     }
 }
 
-/// Refuses what is too long to be recorded in one piece.
+/// Rejects a text that is too long to be recorded inline.
 pub(super) fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
     if size_bytes <= INLINE_MAX_BYTES {
         return Ok(());
@@ -222,12 +221,12 @@ pub(super) fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
     Err(Reject::Invalid { what })
 }
 
-/// Rejects JSON that could not be read back once it is recorded. `checked` has the reason.
+/// Rejects JSON that could not be decoded once it is recorded. `checked` has the reason.
 pub(super) fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(), Reject> {
     checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
 }
 
-/// Rejects a JSON null for an optional value: it decodes as an absent one.
+/// Rejects a JSON null for an optional value, because it decodes as absent.
 pub(super) fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
     match value {
         Value::Null => Err(Reject::Invalid { what: format!("{what} is null; leave it out") }),

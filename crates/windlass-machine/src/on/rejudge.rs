@@ -1,7 +1,7 @@
-//! The policy or a tool changed while calls wait: what has not started is judged again.
+//! The policy or a tool changed while calls wait: calls that have not started are judged again.
 //!
-//! A tightened rule, a revoked grant, a changed schema and a path that leads elsewhere by now count for a call that waits
-//! or was approved; a loosened rule releases it.
+//! A tightened rule, a revoked grant, a changed schema or another path target affects a waiting or approved call. A
+//! loosened rule releases it.
 
 use super::line::{self, close};
 use super::progress::after;
@@ -23,7 +23,7 @@ pub(super) fn rejudged<'i>(s: Situation<'_>, view: &'i View) -> Planned<'i> {
     }
     Ok(Box::new(move |r| {
         for index in 0..r.line().map_or(0, |line| line.calls.len()) {
-            // It ends with its last result.
+            // The step ends with its last result.
             if r.line().is_some() {
                 judge_again(r, index, view);
             }
@@ -35,10 +35,10 @@ pub(super) fn rejudged<'i>(s: Situation<'_>, view: &'i View) -> Planned<'i> {
 fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     let call = r.call(index);
     let waits = match call.status {
-        // It came where its tool was not.
+        // The reply was decided in a process without the call's tool.
         CallStatus::New if index < view.calls.len() => return line::admit(r, index, view),
         CallStatus::Asking(_) | CallStatus::Ready | CallStatus::Previewing { .. } => true,
-        // What may have changed by the time to which it was put off counts then, and not before.
+        // A deferred call is judged when it is due, not earlier.
         CallStatus::Deferred { .. } => call.status.is_due(r.now()),
         CallStatus::New
         | CallStatus::Started
@@ -56,7 +56,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// Whether a call was judged by another policy than the current one, or in another form than its current one.
+/// Whether a call was judged by another policy than the current one, or in another form.
 fn is_outdated(call: &Call, view: &View, index: usize) -> bool {
     let is_another =
         |known: &KnownCall| unfit(known).is_none() && known.approval(&call.tool) != call.approval;
@@ -70,10 +70,10 @@ fn rejudge(r: &mut Recorder<'_>, index: usize, known: &KnownCall, view: &View) {
     let asked = call.status.asked();
     match asked.map(|asked| &asked.kind) {
         Some(InterruptKind::Approval { .. } | InterruptKind::Hook { .. }) | None => {}
-        // What a call itself asks is in vain where a rule denies the call; else it is judged with the reply.
+        // If a rule now denies the call, its own question is pointless. Otherwise the call is judged with the reply.
         Some(InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. })
             if judged.verdict == Verdict::Deny || unfit(known).is_some() => {}
-        // No rule has an opinion on other questions about a call.
+        // No rule applies to other questions about a call.
         Some(_) => return,
     }
     let interrupt = asked.map(|asked| asked.interrupt.clone());
@@ -97,7 +97,7 @@ fn rejudge(r: &mut Recorder<'_>, index: usize, known: &KnownCall, view: &View) {
     }
 }
 
-/// Whether what was decided about a call that waits holds by a new verdict, too.
+/// Whether the earlier decision about a waiting call also holds under a new verdict.
 fn keeps_its_verdict(
     r: &Recorder<'_>,
     index: usize,
@@ -110,12 +110,12 @@ fn keeps_its_verdict(
     let stands = || still_stands(r, index, judged, known, view);
     match (judged.verdict, &call.status) {
         (Verdict::Deny, _) => false,
-        // Another grant than the one that let it through has its use counted.
+        // If another grant than before allows the call, its use must be counted.
         (Verdict::Allow, CallStatus::Ready | CallStatus::Deferred { .. }) => {
             same && (judged.grant.is_none() || stands())
         }
-        // People approved it, and what they approved is looked at once more: a grant that came with their
-        // answer is for the next ones.
+        // People approved the call, and another preview is being made. A grant that came with their answer is for
+        // later calls.
         (Verdict::Allow, CallStatus::Previewing { recheck: true }) => {
             same && judged.grant.is_some() && stands()
         }
@@ -145,7 +145,7 @@ fn keeps_its_verdict(
     }
 }
 
-/// A call whose own question was replied to may continue, where the policy still lets it.
+/// Continues a call whose own question was answered, if the policy still allows the call.
 pub(super) fn replied(r: &mut Recorder<'_>, index: usize, view: &View) {
     let tool = r.call(index).tool.clone();
     let Some(CallView::Known(known)) = view.calls.get(index) else {
@@ -172,10 +172,10 @@ pub(super) fn replied(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// A tool that is gone cannot be run; one that is the run's own is somewhere else.
+/// Closes a call whose tool no longer exists. A run's own tool may exist in another process.
 fn gone(r: &mut Recorder<'_>, index: usize) {
     let call = r.call(index);
-    // Another process may have the tool: the interrupt stays open, and an approval of it is refused here.
+    // Another process may have the tool, so the interrupt stays open. An approval of it is rejected here.
     if call.status.asked().is_some() || r.lacks(&call.tool) {
         return;
     }
@@ -189,7 +189,7 @@ pub(super) fn unavailable(r: &mut Recorder<'_>, index: usize) {
     close(r, index, if doubtful { Outcome::InDoubt } else { Outcome::Unavailable }, text);
 }
 
-/// Why the arguments of a call that was judged before do not fit its tool any more, where they do not.
+/// Returns why the arguments of a previously judged call no longer match its tool; `None` if they do.
 pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
     match &known.arguments {
         Arguments::Invalid { reason } => Some(reason),
@@ -197,7 +197,7 @@ pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
     }
 }
 
-/// A call whose arguments do not fit its tool any more is not started.
+/// Closes a call whose arguments no longer match its tool.
 pub(super) fn no_longer_fits(r: &mut Recorder<'_>, index: usize, reason: &str) {
     if r.call(index).may_have_changed_something() {
         let text =
@@ -207,14 +207,14 @@ pub(super) fn no_longer_fits(r: &mut Recorder<'_>, index: usize, reason: &str) {
     line::refuse(r, index, &format!("Invalid arguments: {reason}"));
 }
 
-/// Closes an interrupt that is no longer needed, or is opened again with other terms.
+/// Closes an interrupt that is no longer needed, or will be reopened with other terms.
 fn take_back(r: &mut Recorder<'_>, interrupt: InterruptId, allowed: bool) {
     let answer = if allowed { Answer::Approve } else { Answer::Withdrawn };
     r.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from(POLICY), roles: Vec::new() });
 }
 
-/// Whether what once let a call through, a grant, people or time, still lets it through where the policy asks now. A
-/// call that asks people, once they have replied, needs no further leave. A grant is weaker than a rule that asks.
+/// Whether an earlier permission (a grant, people, or expiry) still allows a call that the policy now asks about. A
+/// call that asked people needs no further permission once they replied. A grant is weaker than a rule that asks.
 pub(super) fn still_stands(
     r: &Recorder<'_>,
     index: usize,
@@ -226,7 +226,7 @@ pub(super) fn still_stands(
     let replied = known.asks.is_some() && call.reply.is_some();
     let holds = |grant: &String| judged.is_grantable && view.policy.holds(grant, r.now());
     let granted = call.grant.as_ref().is_some_and(holds);
-    // What only the policy has approved, it has approved on these terms alone.
+    // An approval by the policy on expiry only holds on the same terms.
     let by_time = call.approvals.is_empty() && judged.terms == call.terms;
     let approved = call.approved && (by_time || judged.terms.are_met_by(&call.approvals));
     replied || judged.approval == call.approval && (granted || approved)

@@ -1,6 +1,6 @@
-//! A tool answered, or was killed.
+//! A tool call returned, asked, was deferred, or was killed by its own process.
 //!
-//! What a lost call means is `lost`'s; here the process that ran the call still had it, or saw it crash.
+//! `lost` handles calls whose process is gone.
 
 use super::line::{self, close, with_repair};
 use super::lost;
@@ -15,7 +15,7 @@ use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::CallStatus;
 
-/// Checks that a call runs.
+/// Checks that a call is running.
 fn check_started(s: Situation<'_>, key: CallKey) -> Result<(), Reject> {
     match s.call(key)?.status {
         CallStatus::Started => Ok(()),
@@ -32,15 +32,15 @@ fn check_started(s: Situation<'_>, key: CallKey) -> Result<(), Reject> {
     }
 }
 
-/// What a call has returned.
+/// The returned result of a call.
 pub(super) struct Returned<'i> {
     pub content: &'i [Block],
     pub error: bool,
     pub outcome: Outcome,
     pub duration_ms: u64,
-    /// What its tool keeps with the thread.
+    /// New state of the tool in the thread.
     pub kept: Option<&'i Kept>,
-    /// What the model sees in place of a long result.
+    /// Summary that replaces a long result for the model.
     pub offloaded: Option<&'i Offloaded>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn returned<'i>(s: Situation<'_>, key: CallKey, returned: Returned<'i
             }
             r.record(Fact::ToolKept { call: key, name: name.clone(), value: value.clone() });
         }
-        // An error is for the model to read, all of it. (LM-O5)
+        // Errors are never offloaded: the model must be able to read all of them. (LM-O5)
         if let Some(Offloaded { reference, payload, summary }) = offloaded.filter(|_| !error) {
             r.record(Fact::ResultOffloaded {
                 call: key,
@@ -79,10 +79,10 @@ pub(super) fn returned<'i>(s: Situation<'_>, key: CallKey, returned: Returned<'i
     }))
 }
 
-/// A path is as long as the system takes it (`PATH_MAX`).
+/// Maximum length of a path, as in Linux (`PATH_MAX`).
 const MAX_PATH_BYTES: usize = 4096;
 
-/// A tool at work is about to change a file. A call that was given up meanwhile changes nothing more.
+/// A running tool is about to change a file. A call that was given up meanwhile must not change anything more.
 pub(super) fn changing<'i>(s: Situation<'_>, key: CallKey, change: &'i FileChange) -> Planned<'i> {
     check_started(s, key)?;
     if change.path.len() > MAX_PATH_BYTES {
@@ -92,13 +92,13 @@ pub(super) fn changing<'i>(s: Situation<'_>, key: CallKey, change: &'i FileChang
     Ok(Box::new(move |r| r.record(Fact::FileChanging { call: key, change: Box::new(change.clone()) })))
 }
 
-/// Things that tools keep with one thread: each is a name in a tool's code, of which a handful are enough.
+/// Maximum number of tool states in one thread. Each is a name in a tool's code, so few are needed.
 const MAX_KEPT: usize = 16;
 
-/// Outside replies that one call may ask for, approvals included; a tool that asks for more goes round in a circle.
+/// Maximum number of interrupts of one call, including approvals; a tool that exceeds it is in a loop.
 pub(super) const MAX_ASKS: u32 = 64;
 
-/// A tool cannot continue without an outside reply.
+/// A tool needs an outside answer to continue.
 pub(super) fn asked<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -136,15 +136,14 @@ pub(super) fn asked<'i>(
     }))
 }
 
-/// How often one call may be put off: looked after once a minute for a week, or each five seconds for half a day. Each
-/// time takes two events, so that a call which does nothing else fills no more than some megabytes of journal.
+/// Maximum number of deferrals of one call: enough to poll each minute for a week, or every five seconds for half a
+/// day. Each deferral takes two events, so that a polling call adds at most some megabytes to the journal.
 const MAX_DEFERRALS: u32 = 10_000;
 
-/// How long a call may be put off at once; longer is cut to it. A year is longer than anybody plans for, and a time that
-/// far away is more often a mistake than a wish.
+/// Maximum length of one deferral; a longer one is cut. A time more than a year away is more likely a mistake.
 const MAX_DEFERRAL_MS: u64 = 366 * 24 * 3_600_000;
 
-/// A tool continues later.
+/// A tool defers its call.
 pub(super) fn deferred<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -172,7 +171,7 @@ pub(super) fn deferred<'i>(
     }))
 }
 
-/// Starts the calls whose time has come. An input about a changed policy comes before.
+/// Starts the deferred calls that are due. A changed policy was handled by an earlier input.
 pub(super) fn resume_due(r: &mut Recorder<'_>) {
     for index in 0..r.line().map_or(0, |line| line.calls.len()) {
         if r.call(index).status.is_due(r.now()) {
@@ -181,7 +180,7 @@ pub(super) fn resume_due(r: &mut Recorder<'_>) {
     }
 }
 
-/// What a call would do is known.
+/// A preview of a call was made.
 pub(super) fn previewed<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -219,7 +218,7 @@ pub(super) fn previewed<'i>(
     }))
 }
 
-/// A call came to no end that can be recorded. Where it is made again, the current policy judges it.
+/// A call ended without a recordable result. If it is repeated, the current policy judges it first.
 pub(super) fn stopped<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -234,17 +233,17 @@ pub(super) fn stopped<'i>(
 fn stop(r: &mut Recorder<'_>, index: usize, reason: &str, by_tool: bool, view: &View) {
     let reason = &*shorten_failure(reason);
     let (run, call) = (r.run(), r.call(index));
-    // It would continue from where it was put off, and find the same.
+    // The call would resume from its deferral, and find the same.
     let is_over = by_tool && call.resumes;
     let has_tries = call.tries < run.agent.limits.max_call_starts && !is_over;
     match (call.class, run.cancel.is_some()) {
-        // It only looked after what happens elsewhere: that it was stopped there says nothing of it here.
+        // The call only polls work elsewhere: its own end says nothing about that work.
         (_, false) if call.rest == Rest::Repeatable && has_tries => lost::repeat(r, index, view),
         (EffectClass::Pure, cancelling) => {
             let outcome = if cancelling { Outcome::Cancelled } else { Outcome::Returned };
             close(r, index, outcome, format!("Stopped: {reason}"));
         }
-        // The model's own repeat would be another effect with another key, done twice on the far side.
+        // A repetition by the model would be a second effect with another key.
         (EffectClass::Keyed, false) if has_tries => lost::repeat(r, index, view),
         (EffectClass::Keyed, false) => line::doubt(r, index, reason.into()),
         (EffectClass::Idempotent, false) => {

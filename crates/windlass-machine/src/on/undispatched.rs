@@ -1,7 +1,7 @@
-//! A start was recorded, and the process that recorded it knows that nothing of it was dispatched.
+//! A process recorded a start and knows that it did not dispatch it.
 //!
-//! The start is taken back: the call is judged in its current form, or is closed with the run. It is in doubt only if an
-//! earlier start may have done something.
+//! The start is reverted: the call is judged in its current form, or closed with the run. It is in doubt only if an
+//! earlier start may have had effects.
 
 use super::line::{self, close};
 use super::lost::check_start;
@@ -11,7 +11,7 @@ use crate::event::{Fact, Outcome, Verdict};
 use crate::id::CallKey;
 use crate::input::{CallView, View};
 
-/// Starts of one call that may be taken back. After that many changes the call is closed.
+/// Maximum number of reverted starts of one call. After that many changes the call is closed.
 const UNDISPATCHED_MAX: u32 = 8;
 
 pub(super) fn not_dispatched<'i>(s: Situation<'_>, key: CallKey, start: u32, view: &'i View) -> Planned<'i> {
@@ -61,7 +61,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     line::judged(r, index, &judged, known, None, view);
     match judged.verdict {
         Verdict::Allow => {}
-        // A call that asks people needs no leave once they have replied.
+        // A call that asked people needs no permission once they replied.
         Verdict::Ask if is_answered => {}
         Verdict::Ask => line::ask(r, index, judged),
         Verdict::Deny => line::denied(r, index, &judged),

@@ -1,6 +1,6 @@
-//! The verdict on a call: what the policy says, and what the host program's hook says on top of it.
+//! The verdict on a call: that of the policy, combined with that of the host program's hook.
 //!
-//! It records nothing.
+//! This module records nothing.
 
 use super::record::{Recorder, Situation};
 use crate::event::Verdict;
@@ -9,28 +9,28 @@ use crate::input::{Arguments, HookVerdict, KnownCall, View};
 use crate::policy::{Subject, Terms, only_reads};
 use crate::state::Run;
 
-/// A verdict, with what it is bound to.
+/// A verdict with its reason and terms.
 pub(super) struct Judged {
     pub verdict: Verdict,
     /// What decided.
     pub by: String,
-    /// The hook's reason, where the hook decided.
+    /// The hook's reason, if the hook decided.
     pub reason: Option<String>,
-    /// The grant that let the call through.
+    /// The grant that allowed the call.
     pub grant: Option<String>,
-    /// Whether neither a rule nor the hook asks, and a grant would let the call through.
+    /// Whether neither a rule nor the hook asks, so that a grant would allow the call.
     pub is_grantable: bool,
     pub terms: Terms,
     pub approval: Digest,
 }
 
-/// Judges a call of the active run as a view has it, after what the decision has recorded so far.
+/// Judges a call of the active run by a view, after the facts recorded so far.
 pub(super) fn judge(r: &Recorder<'_>, tool: &ToolName, known: &KnownCall, view: &View) -> Judged {
     let used: Vec<&str> = r.grants_used().iter().map(String::as_str).collect();
     judge_after(r.situation(), r.run(), tool, known, view, &used)
 }
 
-/// Judges a call as a view has it, with the grants that were used since the view was taken.
+/// Judges a call by a view, with the grants used since the view was taken.
 pub(super) fn judge_after(
     s: Situation<'_>,
     run: &Run,
@@ -82,7 +82,7 @@ pub(super) fn judge_after(
     judged
 }
 
-/// Why the run's mode has no such call, in words for the model; `None` where it has.
+/// Returns why the run's mode withholds the call, worded for the model; `None` if it does not.
 pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<String> {
     let reads = only_reads(known.class, known.annotations, known.trust);
     let mode = run.options.mode();
@@ -92,7 +92,7 @@ pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<
 const HOOK: &str = "hook";
 
 impl KnownCall {
-    /// Digest of everything that an approval of the call is bound to: a change in any part makes another call.
+    /// Returns the digest that an approval is bound to: a change in any part makes another call.
     pub fn approval(&self, tool: &ToolName) -> Digest {
         let arguments = match &self.arguments {
             Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,

@@ -1,24 +1,23 @@
-//! The gate: may this call run? Order-free: any Deny wins, then any Ask, then Allow.
+//! The gate: may this call run? The order of rules does not matter: any Deny wins, then any Ask, then Allow.
 //!
-//! | What there is | Verdict | Decided by |
+//! | Condition | Verdict | Decided by |
 //! |---|---|---|
-//! | a deny rule fits | deny | the rule |
-//! | else it is unclear whether a deny rule fits | deny | `error: …` |
-//! | else an ask rule fits | ask, on the merged terms of all that fit or may fit | the rule |
-//! | else it is unclear whether an ask rule fits | ask, on the merged terms of all that may fit | `error: …` |
-//! | else an allow rule fits, destructive calls included (CF-1) | allow | the rule |
+//! | a deny rule matches | deny | the rule |
+//! | else it is unclear whether a deny rule matches | deny | `error: …` |
+//! | else an ask rule matches | ask, on the merged terms of all that match or may match | the rule |
+//! | else it is unclear whether an ask rule matches | ask, on the merged terms of all that may match | `error: …` |
+//! | else an allow rule matches, destructive calls included (CF-1) | allow | the rule |
 //! | else trusted annotations say: read-only, not open-world, not destructive (SK-A1) | allow | `annotations` |
 //! | else auto-run `allowlist`, the tool is on the list and not marked destructive (ZE-H1) | allow | `allowlist` |
 //! | else auto-run `everything`, the tool is not marked destructive (ZE-H1, CF-1) | allow | `auto-run` |
-//! | else a grant fits, which a person gave for such calls, destructive ones included | allow | `grant <id>` |
+//! | else a grant matches; grants also cover destructive calls | allow | `grant <id>` |
 //! | else | ask | `annotations` |
 //!
-//! An unclear rule never weakens a verdict: a deny or ask rule applies, an allow rule and a grant do not. Otherwise the
-//! spelling of an argument would choose who decides. That a tool is destructive is believed of anyone, that it is
-//! read-only only of those who are trusted. A grant comes last, so that a counted one is not used up for a call that needs
-//! none.
+//! An unclear rule never weakens a verdict: an unclear deny or ask rule applies, an unclear allow rule or grant does
+//! not. Otherwise the form of an argument could bypass a rule. A destructive hint counts from every tool, a read-only
+//! hint only from trusted ones. Grants come last, so that a call that needs none does not use up a counted one.
 //!
-//! The gate knows neither people nor interrupts; an Ask is a verdict like the others.
+//! The gate knows neither people nor interrupts; Ask is a verdict like the others.
 
 use std::collections::BTreeSet;
 
@@ -35,121 +34,122 @@ use super::subject::{Subject, Trust};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoRun {
-    /// Those whose trusted annotations say that they change nothing; the others ask. (SK-A1)
+    /// Calls whose trusted annotations say that they change nothing; all others ask. (SK-A1)
     #[default]
     Ask,
-    /// Those of the tools on the user's list as well.
+    /// In addition, calls of tools on the user's allow list.
     Allowlist,
-    /// All that are not marked destructive. (CF-1)
+    /// All calls that are not marked destructive. (CF-1)
     Everything,
 }
 
-/// A read that talks to the outside world can carry data out, and one that says it destroys something is none.
+/// A read from the outside world can leak data, and a destructive call is no read.
 fn changes_nothing(hints: Annotations) -> bool {
     hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
-/// All that calls are judged by.
+/// Everything that calls are judged by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Rules of administrators, in any order.
+    /// The administrators' rules, in any order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The choice of the thread or the user.
+    /// Auto-run choice of the thread or the user.
     pub auto_run: AutoRun,
-    /// Tools that run without asking where `allowlist` is chosen.
+    /// Allow list, which applies if `allowlist` is chosen.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub allowlist: BTreeSet<AllowedTool>,
-    /// What people have allowed beforehand.
+    /// Grants that people have given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
 }
 
-/// A tool that runs without asking where `allowlist` is chosen.
+/// A tool on an allow list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowedTool {
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// The server that it came from when it was put on the list; `None`: a built-in tool.
+    /// Server of the tool when it was added; `None`: an engine tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The digest of its schema then, of a server's tool also of its words and hints.
+    /// Digest of its schema then; for a server's tool it also covers description and hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
 }
 
-/// A built-in tool, whatever its schema.
+/// An engine tool, whatever its schema.
 impl From<&str> for AllowedTool {
     fn from(tool: &str) -> Self {
         Self { tool: tool.into(), server: None, schema: None }
     }
 }
 
-/// A person's word that calls like one may run without asking.
+/// A person's permission for similar calls to run without asking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// Its id.
+    /// Id of the grant.
     pub id: String,
-    /// The tool.
+    /// The tool whose calls it allows.
     pub tool: ToolName,
-    /// The server that had the tool when the word was given: a tool of the same name from elsewhere is another. `None`: a
-    /// built-in tool.
+    /// Server of the tool when the grant was given: a tool of the same name from elsewhere is another tool. `None`:
+    /// an engine tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The digest of the schema that the tool had then, of a server's tool also of its words and hints: a
-    /// grant does not fit a tool that has changed.
+    /// Digest of the tool's schema then; for a server's tool it also covers description and hints. A grant does not
+    /// match a tool that has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
-    /// What has to hold of the arguments.
+    /// Conditions on the arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Condition>,
-    /// How many calls it is still good for; `None`: any number.
+    /// Number of remaining uses; `None` is unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u32>,
-    /// The moment from which it no longer counts.
+    /// Expiry time; `None`: the grant does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Whose word it is.
+    /// The person who gave the grant.
     pub by: Principal,
 }
 
-/// What the gate says of a call.
+/// The gate's verdict on a call, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// Whether it may run.
+    /// Allow, ask or deny.
     pub verdict: Verdict,
     /// What decided: a rule's name or `rule #3`, `annotations`, `allowlist`, `auto-run`, `grant <id>`, or `error: …`.
-    /// Where several rules say the same, the first by name.
+    /// If several rules decide equally, the first by name.
     pub by: String,
-    /// The grant that it uses up one of.
+    /// The grant that the call uses once.
     pub grant: Option<String>,
-    /// How it is asked, where the verdict is to ask.
+    /// Terms of the approval, if the verdict is ask.
     pub terms: Terms,
-    /// Whether it asks only because nothing lets the call through: a grant would.
+    /// Whether the verdict is ask only because nothing allows the call: a grant would.
     pub is_grantable: bool,
 }
 
 impl Policy {
-    /// A digest of all of it; another one says that calls have to be judged again.
+    /// Returns a digest of the whole policy. If it changes, waiting calls must be judged again.
     pub fn digest(&self) -> Digest {
         Digest::default().chain(self)
     }
 
-    /// Whether a grant still stands. One that is used up stands for the call that used it.
+    /// Whether a grant is still valid. A used-up grant is valid for the call that used it.
     pub fn holds(&self, grant: &str, now: Timestamp) -> bool {
         let stands = |grant: &Grant| grant.expires_at.is_none_or(|expires_at| now < expires_at);
         self.grants.iter().any(|known| known.id == grant && stands(known))
     }
 
-    /// Judges a call.
+    /// Judges a single call.
     pub fn judge(&self, subject: &Subject<'_>) -> Judgement {
         self.judge_after(subject, &[])
     }
 
-    /// Judges a call beside others that are let through with it: the grants that those use, once for each use.
+    /// Judges a call together with others that are allowed with it. `used` are the grants that those use, once per
+    /// use.
     pub fn judge_after(&self, subject: &Subject<'_>, used: &[&str]) -> Judgement {
         let mut ruling = Ruling::default();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -213,14 +213,14 @@ impl AllowedTool {
 fn is_the_tool(subject: &Subject<'_>, tool: &ToolName, server: Option<&str>, schema: Option<Digest>) -> bool {
     let is_from_there = match server {
         Some(server) => subject.server == Some(server),
-        // A built-in tool may reach a server. Its digest is never that of a server's tool, which covers more.
+        // An engine tool may reach a server. Its digest never equals that of a server's tool, which covers more.
         None => subject.server.is_none() || schema.is_some(),
     };
     subject.tool == tool && is_from_there && schema.is_none_or(|schema| subject.schema == Some(schema))
 }
 
 impl Grant {
-    /// Whether it is good for a call.
+    /// Whether the grant allows a call.
     fn fits(&self, subject: &Subject<'_>, used: &[&str]) -> bool {
         let uses = || used.iter().filter(|grant| **grant == self.id).count();
         is_the_tool(subject, &self.tool, self.server.as_deref(), self.schema)
@@ -229,20 +229,20 @@ impl Grant {
             && all_hold(&self.arguments, subject, Direction::Permits) == Ok(true)
     }
 
-    /// Which of several is used: one that is not counted, else the one that is lost first.
+    /// Order in which matching grants are used: uncounted ones first, then by expiry.
     fn precedence(&self) -> (bool, Timestamp, &str) {
         (self.remaining.is_some(), self.expires_at.unwrap_or(Timestamp(u64::MAX)), &self.id)
     }
 }
 
-/// How strong a rule's word is.
+/// Precedence of a rule's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Allow,
-    /// An ask rule of which it is unclear whether it fits.
+    /// An ask rule that may match.
     UnclearAsk,
     Ask,
-    /// A deny rule of which it is unclear whether it fits.
+    /// A deny rule that may match.
     UnclearDeny,
     Deny,
 }
@@ -256,7 +256,7 @@ impl Weight {
         }
     }
 
-    /// The weight of a rule of which it is unclear whether it fits; `None` if it does not apply.
+    /// Returns the precedence of a rule that may match; `None` if it does not apply.
     fn of_unclear(verdict: Verdict) -> Option<Self> {
         match verdict {
             Verdict::Allow => None,
@@ -266,12 +266,12 @@ impl Weight {
     }
 }
 
-/// What the rules looked at so far say together.
+/// The combined verdict of the rules so far.
 #[derive(Default)]
 struct Ruling {
-    /// The strongest word, and whose it is.
+    /// The verdict with the highest precedence, and what decided it.
     strongest: Option<(Weight, String)>,
-    /// The terms of those that ask, or may.
+    /// Merged terms of the ask rules that match or may match.
     terms: Option<Terms>,
 }
 

@@ -1,21 +1,22 @@
-//! Sizes of what a model is shown and of what is recorded about a failure, and the depth of recorded JSON.
+//! Limits that are the same for all runs: sizes of texts for models, of failure messages, and the depth of recorded
+//! JSON.
 //!
-//! Limits of a run stand in `Limits`; these are the same for all.
+//! Configurable limits of a run are in `Limits`.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Nested arrays and objects that a JSON value from outside may have. An event holds such a value at most 6 levels below
-/// its own, a snapshot at most 12, and the decoder rejects a text of more than 127 levels.
+/// Maximum nesting of an external JSON value. An event contains such a value at most 6 levels deep, a snapshot at
+/// most 12, and the decoder rejects more than 127 levels.
 pub const JSON_MAX_DEPTH: usize = 64;
 
-/// Object keys with this prefix stand for something else when `serde_json` reads them back.
+/// Object keys with this prefix have a special meaning to `serde_json`.
 const RESERVED_KEYS: &str = "$serde_json::private::";
 
-/// Checks that a JSON value from outside can be recorded and read back. The error completes a sentence about the value.
+/// Checks that an external JSON value can be recorded and decoded. The error completes a sentence about the value.
 ///
-/// Never descends below [`JSON_MAX_DEPTH`], so that a value of any depth can be checked.
+/// Never descends below [`JSON_MAX_DEPTH`], so that values of any depth can be checked.
 pub fn check_json(value: &Value) -> Result<(), String> {
     check_levels(value, JSON_MAX_DEPTH)
 }
@@ -36,35 +37,34 @@ fn check_levels(value: &Value, left: usize) -> Result<(), String> {
     }
 }
 
-/// Characters of one result's text that the model is shown at most. (LM-L6)
+/// Maximum characters of one result that the model sees. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;
 
-/// Parts of one result that the model is shown at most: as many as a step may have calls, unless its agent says
-/// otherwise.
+/// Maximum parts of one result that the model sees; equals the default maximum of calls per step.
 pub const RESULT_MAX_PARTS: usize = 128;
 
-/// Characters that are recorded of what a failure says: more than the longest explanations of providers, and far less
-/// than a trace or a page that a broken one sends instead.
+/// Maximum recorded characters of a failure: more than the longest explanations of providers, and far less than a
+/// stack trace or an error page.
 pub const FAILURE_MAX_CHARS: usize = 2_000;
 
-/// Shortens what a failure says to [`FAILURE_MAX_CHARS`] characters, keeping the beginning and telling how much is left
-/// out. What is shorter comes back as it is.
+/// Truncates a failure message to [`FAILURE_MAX_CHARS`] characters. Keeps the beginning and notes how much was cut.
+/// Shorter messages are returned unchanged.
 pub fn shorten_failure(text: &str) -> Cow<'_, str> {
     let total = text.chars().count();
     if total <= FAILURE_MAX_CHARS {
         return Cow::Borrowed(text);
     }
-    // Room for the note with the largest figures.
+    // Room for the note with the largest numbers.
     let keep = FAILURE_MAX_CHARS - 80;
     let end = text.char_indices().nth(keep).map_or(text.len(), |(end, _)| end);
     Cow::Owned(format!("{} [… {} of {total} characters left out …]", &text[..end], total - keep))
 }
 
-/// Shortens the texts of a result to [`RESULT_MAX_CHARS`] characters in all, keeping the beginning and the end of what
-/// they say together and telling in between how much is left out. A text that is left out whole comes back empty, and
-/// shorter results come back as they are.
+/// Truncates the texts of a result to [`RESULT_MAX_CHARS`] characters in total. Keeps the beginning and the end of
+/// their concatenation, with a note in between about how much was cut. A text that is cut entirely becomes empty.
+/// Shorter results are returned unchanged.
 pub fn shorten_result(texts: Vec<String>) -> Vec<String> {
-    // Texts of so few bytes cannot have more characters.
+    // A text has at most as many characters as bytes.
     if texts.iter().map(String::len).sum::<usize>() <= RESULT_MAX_CHARS {
         return texts;
     }
@@ -88,7 +88,7 @@ pub fn shorten_result(texts: Vec<String>) -> Vec<String> {
             text.char_indices().nth(at.saturating_sub(first)).map_or(text.len(), |(byte, _)| byte)
         };
         let (head_end, tail_start) = (byte(head), byte(tail_start));
-        // The cut falls into one text alone, which tells of it.
+        // Only the text that contains the cut gets the note.
         let note = if (first..before).contains(&head) { note.as_str() } else { "" };
         match note.is_empty() && head_end == text.len() {
             true => text,

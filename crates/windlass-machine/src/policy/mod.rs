@@ -1,6 +1,6 @@
-//! Policies: small pure judgements that `on/` asks for.
+//! Policies: small pure functions that the decisions in `on/` use.
 //!
-//! They see no state and record nothing.
+//! They do not access the state and record nothing.
 
 mod gate;
 mod limit;

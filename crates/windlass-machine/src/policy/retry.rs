@@ -1,60 +1,60 @@
-//! Retry policy of model calls: which failures are tried again, how often, and after how long.
+//! Retry policy of model calls: which failures are retried, how often, and after how long.
 //!
-//! Pure arithmetic; it draws no jitter, because a thread calls one model at a time.
+//! Pure arithmetic. It adds no jitter, because a thread calls one model at a time.
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure ended a model call.
+/// Kind of a failed model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// 429: too many requests.
     RateLimited,
-    /// 529 or the provider's word for it: overloaded.
+    /// 529 or the provider's equivalent: overloaded.
     Overloaded,
-    /// 5xx, connection refused or reset, an error event in mid-stream.
+    /// 5xx, connection refused or reset, or an error event mid-stream.
     Transient,
-    /// No byte for too long.
+    /// No byte arrived for too long.
     Timeout,
-    /// The stream ended before the reply did.
+    /// The stream ended before the reply was complete.
     Truncated,
-    /// The answer is not what the protocol says.
+    /// The response violates the protocol.
     Malformed,
     /// 401 or 403: the key is missing, wrong or not allowed.
     Auth,
     /// The prompt does not fit the model. (HTTP 413, `context_length_exceeded`)
     ContextTooLong,
-    /// The provider refuses the request as it is (other 4xx), or the model does not exist.
+    /// The provider rejects the request (other 4xx), or the model does not exist.
     InvalidRequest,
     /// The model cannot be called as configured: unknown provider, missing key.
     Config,
     /// The reply had neither text nor calls. (WT-L9)
     Empty,
-    /// A blob that the request names is missing or damaged.
+    /// A blob that the request references is missing or damaged.
     MissingBlob,
-    /// The process that had the call in flight is gone. The call may have been paid for.
+    /// The process with the call in flight is gone. The call may have been charged.
     Lost,
-    /// A person or program stopped the run, or the process that had the call in flight ended in order.
+    /// The run was cancelled, or the process with the call in flight ended in an orderly shutdown.
     Cancelled,
 }
 
-/// Failures of one step so far, by family. A switch of the model starts them anew.
+/// Failures of one step so far, by family. A model switch resets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     /// 429s.
     pub rate_limited: u32,
-    /// 529s in a row.
+    /// Consecutive 529s.
     pub overloaded: u32,
-    /// Everything else that may pass.
+    /// Other failures that may pass.
     pub transient: u32,
-    /// Prompts that did not fit.
+    /// Prompts that were too long for the model.
     pub too_long: u32,
     /// Attempts whose process died before they ended.
     pub lost: u32,
 }
 
 impl Failures {
-    /// Counts one more failure.
+    /// Counts a failure.
     pub fn count(&mut self, class: FailureClass) {
         if class != FailureClass::Overloaded && class != FailureClass::Lost {
             self.overloaded = 0;
@@ -76,14 +76,14 @@ impl Failures {
     }
 }
 
-/// Attempts at one step by one model whose process may be gone before the run fails. Each may have been paid for, and the
-/// reply itself may end the process. An attempt that an orderly shutdown interrupts does not count. A switch of the model
-/// resets the count.
+/// Maximum lost attempts at one step by one model before the run fails. Each may have been charged, and the reply
+/// itself may crash the process. An attempt that an orderly shutdown interrupts does not count. A model switch resets
+/// the count.
 pub const LOST_ATTEMPTS_MAX: u32 = 3;
 
-/// Attempts that may still follow a failure, if each of them fails in the same way: 0 if the step is not retried.
+/// Returns how many attempts may follow a failure, if each fails in the same way; 0 if the step is not retried.
 ///
-/// `before` holds the failures before this one.
+/// `before` are the failures before this one.
 pub fn retries_left(class: FailureClass, before: Failures) -> u32 {
     match class {
         FailureClass::RateLimited => RETRIES_MAX.saturating_sub(before.rate_limited),
@@ -105,15 +105,15 @@ pub fn retries_left(class: FailureClass, before: Failures) -> u32 {
 
 /// Retries after a 429, and after a failure that may pass. (SK-L6, SK-L7)
 const RETRIES_MAX: u32 = 3;
-/// Retries after a 529: the fifth in a row ends the run. (LM-X6)
+/// Retries after a 529: the fifth consecutive one ends the run. (LM-X6)
 const OVERLOADED_RETRIES_MAX: u32 = 4;
 
-/// How long to wait before the next try, in milliseconds; `None` where there is none.
+/// Returns the delay before the next attempt in milliseconds; `None` if there is no next attempt.
 ///
 /// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
-/// until the fifth in a row (LM-X6). What the provider asks for wins, up to ten minutes. Lost: at once after the first
-/// loss, which a restart explains, then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts are lost.
-/// `before` holds the failures before this one.
+/// until the fifth consecutive one (LM-X6). The provider's own delay takes precedence, up to ten minutes. Lost: at
+/// once after the first loss, because a single restart is common; then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts
+/// are lost. `before` are the failures before this one.
 pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
     let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
     if retries_left(class, before) == 0 {
@@ -143,10 +143,11 @@ pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Opt
     }
 }
 
-/// A provider that asks to wait longer than this is not waited for.
+/// If a provider requests a longer delay than this, the call is not retried.
 pub const RETRY_AFTER_MAX_MS: u64 = 600_000;
 
-/// The stable error code of a failure that ends a run, and whether the same run may succeed later. (LM-X1..X11)
+/// Returns the stable error code of a failure that ends a run, and whether a retry of the run may succeed.
+/// (LM-X1..X11)
 pub fn error_code(class: FailureClass) -> (&'static str, bool) {
     match class {
         FailureClass::RateLimited => ("ERR_RATE_LIMIT", true),

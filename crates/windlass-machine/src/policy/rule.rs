@@ -1,7 +1,7 @@
-//! Rules: which calls one is about, and what it says of them.
+//! Rules: the calls that each one matches, and its verdict on them.
 //!
-//! Decidable on purpose: a rule is a list of conditions that all have to hold, and runs no code. What several rules say
-//! together is the gate's business; what is wrong with a list of them is `findings`'.
+//! Rules are decidable by design: a rule is a list of conditions that all must hold, and runs no code. The gate
+//! combines several rules; `findings` reports errors in a list of rules.
 
 mod condition;
 mod findings;
@@ -25,46 +25,46 @@ pub use path::{PathArgument, PathTarget, UnclearPath};
 pub use pattern::{Glob, Pattern};
 pub use terms::{Approver, Expiry, Quorum, Terms};
 
-/// A rule. All that it names has to fit; an empty list fits everything.
+/// A rule. A call must match all fields; an empty list matches everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its name, which a judgement gives as its reason.
+    /// Name of the rule, used as the reason of a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tools.
+    /// Names of tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Glob>,
-    /// Servers that the tool comes from. A tool of the engine itself comes from none.
+    /// Servers that provide the tool. An engine tool has no server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Glob>,
-    /// Principals that the run works for.
+    /// Users that the run works for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<Glob>,
-    /// Roles, of which the principal has at least one.
+    /// Roles; the user must have at least one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// Agents.
+    /// Names of agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Glob>,
-    /// Who reads the run's answer.
+    /// Audiences of the run's answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub surfaces: Vec<Surface>,
-    /// Workspaces.
+    /// Names of workspaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspaces: Vec<Glob>,
-    /// The first moment at which it counts.
+    /// First moment at which the rule applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// The moment from which it no longer counts.
+    /// First moment at which the rule no longer applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Conditions on the call's arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
-    /// What it says of a call that fits.
+    /// Verdict on a matching call.
     pub verdict: Verdict,
-    /// How it is asked, where the verdict is to ask.
+    /// Terms of the approval, if the verdict is ask.
     #[serde(default, skip_serializing_if = "Terms::is_usual")]
     pub terms: Terms,
 }
@@ -76,7 +76,7 @@ impl Terms {
 }
 
 impl Rule {
-    /// A rule about every call.
+    /// Creates a rule that matches every call.
     pub fn new(verdict: Verdict) -> Self {
         Self {
             name: None,
@@ -95,8 +95,8 @@ impl Rule {
         }
     }
 
-    /// Whether a call fits. One condition that does not hold is enough for a no, whatever the others say; only then does
-    /// one that cannot be told make the whole unclear.
+    /// Whether a call matches. The call does not match if one condition is false, even if others are unclear. If none
+    /// is false and one is unclear, the result is unclear.
     pub fn fits(&self, subject: &Subject<'_>) -> Result<bool, Unclear> {
         let direction = match self.verdict {
             Verdict::Allow => Direction::Permits,
@@ -122,13 +122,13 @@ impl Rule {
             && self.until.is_none_or(|until| subject.now < until)
     }
 
-    /// What a judgement calls it; `index` is its place in the list.
+    /// Returns the rule's name for verdicts; `index` is its position in the list.
     pub(super) fn label(&self, index: usize) -> String {
         self.name.clone().unwrap_or_else(|| format!("rule #{}", index + 1))
     }
 }
 
-/// Whether all conditions hold; a no is stronger than what cannot be told.
+/// Whether all conditions hold; a false one takes precedence over an unclear one.
 pub(super) fn all_hold(
     conditions: &[Condition],
     subject: &Subject<'_>,
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(fits(&[&unclear, &no]), Ok(false));
         assert_eq!(fits(&[&no, &unclear]), Ok(false));
         assert!(fits(&[&unclear, &yes]).is_err());
-        // Only a rule that would look at them needs the arguments.
+        // Arguments are only needed if a condition refers to them.
         let unread = Subject { arguments: None, ..subject() };
         assert_eq!(rule(|_| {}).fits(&unread), Ok(true));
         assert_eq!(rule(|r| r.when = vec![yes.clone()]).fits(&unread), Err(Unclear::Unreadable));

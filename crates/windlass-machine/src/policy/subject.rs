@@ -1,4 +1,4 @@
-//! The input of a policy evaluation: a call with its tool, principal and context.
+//! The subject of a policy evaluation: a call with its tool, user and context.
 //!
 //! The gate and the rules evaluate it.
 
@@ -10,49 +10,49 @@ use crate::agent::{Annotations, EffectClass};
 use crate::event::Surface;
 use crate::id::{Digest, Principal, Timestamp, ToolName};
 
-/// A call, as the gate and the rules see it.
+/// A call to judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a ToolName,
-    /// The server that the tool comes from; `None` for a tool of the engine.
+    /// Server that provides the tool; `None` for an engine tool.
     pub server: Option<&'a str>,
-    /// Digest of its schema; `None` where that is not known.
+    /// Digest of the tool's schema; `None` if unknown.
     pub schema: Option<Digest>,
-    /// Hints about what the call does.
+    /// Hints about the effects of the call.
     pub annotations: Annotations,
-    /// Whether the annotations count.
+    /// Whether the hints are trusted.
     pub trust: Trust,
     /// The arguments; `None` if they cannot be parsed. Only conditions on arguments need them.
     pub arguments: Option<&'a Value>,
-    /// The paths among them, as the working folder of the tool resolves them.
+    /// The paths among them, as the tool's working folder resolves them.
     pub paths: &'a [PathArgument],
-    /// The user of the run.
+    /// The user that the run works for.
     pub principal: &'a Principal,
-    /// That principal's roles.
+    /// Roles of that user.
     pub roles: &'a [String],
-    /// The agent's name.
+    /// Name of the agent.
     pub agent: &'a str,
-    /// Who reads the run's answer.
+    /// Audience of the run's answer.
     pub surface: Surface,
-    /// The workspace.
+    /// Name of the workspace.
     pub workspace: &'a str,
-    /// The time.
+    /// Time of the verdict.
     pub now: Timestamp,
 }
 
-/// Whether a tool's annotations are believed.
+/// Whether a tool's annotations are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// The tool is built in, or an administrator trusts its server.
     Trusted,
-    /// They may say anything.
+    /// The annotations may be wrong.
     Untrusted,
 }
 
-/// Whether a call changes nothing outside its thread: its tool is trusted and declares that it only reads, and its effect
-/// class allows a repeat. Returns `false` if any of these is unknown.
+/// Whether a call has no effects outside its thread: its tool is trusted and declares that it only reads, and its
+/// effect class allows a repeat. Returns `false` if any of these is unknown.
 pub fn only_reads(class: EffectClass, hints: Annotations, trust: Trust) -> bool {
     let repeats = match class {
         EffectClass::Pure | EffectClass::Idempotent => true,

@@ -8,21 +8,21 @@ use crate::event::InterruptKind;
 use crate::id::{InterruptId, Principal, Timestamp};
 use crate::policy::Terms;
 
-/// An approver, with their roles at that time.
+/// An approver with the roles at that time.
 pub type Approval = (Principal, Vec<String>);
 
 /// An open interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Its id.
+    /// Id that an answer names.
     pub interrupt: InterruptId,
-    /// The kind of answer that it waits for.
+    /// What the interrupt asks for.
     pub kind: InterruptKind,
-    /// The approvers, the quorum, and the outcome at expiry.
+    /// The approvers, the quorum, and the outcome on expiry.
     pub terms: Terms,
     /// When it was opened.
     pub since: Timestamp,
-    /// Who has approved so far.
+    /// Approvals so far, if several are needed.
     pub votes: Vec<Approval>,
     /// Whether the reminder was sent.
     pub reminded: bool,
@@ -48,22 +48,22 @@ impl Asked {
         }
     }
 
-    /// When it expires.
+    /// Returns when the interrupt expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When the reminder is due; `None` once it was sent.
+    /// Returns when the reminder is due; `None` once it was sent.
     pub fn remind_at(&self) -> Option<Timestamp> {
         self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When the escalation is due; `None` once it was sent.
+    /// Returns when the escalation is due; `None` once it was sent.
     pub fn escalate_at(&self) -> Option<Timestamp> {
         self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// The earliest of its deadlines.
+    /// Returns the earliest deadline of the interrupt.
     pub fn deadline(&self) -> Option<Timestamp> {
         [self.expires_at(), self.remind_at(), self.escalate_at()].into_iter().flatten().min()
     }

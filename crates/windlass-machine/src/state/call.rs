@@ -1,6 +1,6 @@
-//! The calls of a step in the state: what is known of each, and where it stands.
+//! The calls of a step in the state, each with its status.
 //!
-//! It decides nothing.
+//! This module decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::policy::Terms;
 /// The calls of a step, in the reply's order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The calls.
+    /// The calls of the step.
     pub calls: Vec<Call>,
-    /// Results so far, each at its call's place.
+    /// Results so far, at the indexes of their calls.
     pub results: Vec<Option<ToolResult>>,
-    /// What the model sees in place of the first part of a result, by the call's place.
+    /// Summaries that replace the first part of a result for the model, by call index.
     pub summaries: BTreeMap<u32, Content>,
 }
 
@@ -29,130 +29,130 @@ pub struct Line {
 pub struct Call {
     /// The provider's id of the call.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// The arguments that are sent.
+    /// The arguments to send.
     pub arguments: Content,
-    /// Where it stands.
+    /// Current status.
     pub status: CallStatus,
-    /// What may be done again.
+    /// What may be repeated after a lost outcome.
     pub class: EffectClass,
-    /// The version of the policy that it was judged by; 0 where it was not.
+    /// Version of the policy that judged the call; 0 before the verdict.
     pub view: u64,
-    /// How often it was started.
+    /// Number of starts.
     pub starts: u32,
-    /// When it was started last.
+    /// Time of the last start.
     pub started_at: Option<Timestamp>,
-    /// What is known of an outcome that is not.
+    /// Evidence about an unknown outcome.
     pub doubt: Option<Doubt>,
-    /// How often it was started since it was last put off: what crashes and hangs have cost it.
+    /// Starts since the last deferral: each crash or hang costs one.
     pub tries: u32,
-    /// Starts that were taken back before their dispatch.
+    /// Starts that were recorded but not dispatched.
     pub undispatched: u32,
-    /// How often an outside reply was asked for.
+    /// Number of interrupts about the call.
     pub asks: u32,
-    /// How often it was put off.
+    /// Number of deferrals.
     pub deferrals: u32,
-    /// How the arguments came to differ from what the model asked.
+    /// Why the arguments differ from those that the model wrote.
     pub changed: Option<Changed>,
-    /// What an approval of it is bound to.
+    /// Digest that an approval is bound to.
     pub approval: Digest,
-    /// The approval digest of the first verdict; absent before it.
+    /// Approval digest of the first verdict; absent before it.
     pub first_approval: Option<Digest>,
-    /// The approval digest that people were last asked about; absent if they were not asked.
+    /// Approval digest of the last interrupt; absent if people were not asked.
     pub asked_approval: Option<Digest>,
-    /// Whether a person has approved it as it stands.
+    /// Whether the call is approved in its current form.
     pub approved: bool,
-    /// Who did; nobody, where the policy did in time.
+    /// The approvers; empty if the policy approved on expiry.
     pub approvals: Vec<Approval>,
-    /// The terms on which it is asked about.
+    /// Terms of its approval.
     pub terms: Terms,
-    /// The grant that let it through.
+    /// The grant that allowed it.
     pub grant: Option<String>,
-    /// Whether what it would do is looked up for people.
+    /// Whether approvers see a preview.
     pub previews: bool,
-    /// How often that was done.
+    /// Number of previews.
     pub looks: u32,
-    /// What it would do, as people were shown it.
+    /// Digest of the preview that people saw.
     pub preview: Option<Digest>,
-    /// What was said to what it asked, for the tool; one that was put off since has had it.
+    /// The answer for the tool that asked. If the call was deferred since, the tool has already received it.
     pub reply: Option<Answer>,
-    /// What the tool wants back with that, or when a time has come.
+    /// Data that the tool gets back with the answer, or when it resumes.
     pub parked: Option<Content>,
-    /// Whether its next start, or the one at hand, is that of a call that was put off.
+    /// Whether its next or current start resumes a deferred call.
     pub resumes: bool,
-    /// What may be done again of what is left of it.
+    /// What may be repeated of the rest of a deferred call.
     pub rest: Rest,
 }
 
-/// What is known of a dispatched call whose outcome is unknown.
+/// Evidence about a dispatched call with an unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// The effect's stable id.
+    /// Stable id of the effect.
     pub effect: EffectId,
-    /// Why it is unknown.
+    /// Why the outcome is unknown.
     pub reason: String,
 }
 
-/// How a call's arguments came to differ from what the model asked.
+/// Why a call's arguments differ from those that the model wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {
-    /// Near-JSON was repaired. (SK-L11)
+    /// Almost valid JSON was repaired. (SK-L11)
     Repaired,
     /// A person edited them.
     Edited,
 }
 
-/// Where a call stands.
+/// Status of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// Not judged yet; only between two events of one batch.
+    /// Not judged yet. Exists only between two events of a batch, or while the tool is missing in this process.
     New,
-    /// What it would do is being looked up. The flag says that it was approved already.
+    /// A preview is being made.
     Previewing {
-        /// Whether the same preview as before starts it.
+        /// Whether the call is already approved: an equal preview starts it.
         recheck: bool,
     },
-    /// Waits for an outside reply.
+    /// Waits for an outside answer.
     Asking(Box<Asked>),
-    /// May start once its place in the line comes.
+    /// May start when its turn in the line has come.
     Ready,
     /// Dispatched.
     Started,
-    /// Dispatched before, and nothing of it is in flight: it goes on at a time.
+    /// Dispatched before; nothing is in flight until it resumes.
     Deferred {
-        /// When.
+        /// When the call resumes.
         until: Timestamp,
     },
-    /// Dispatched, its outcome lost, and a read that may tell it is on its way.
+    /// Dispatched with a lost outcome; a read that may reveal it is in flight.
     Reconciling {
-        /// Which try.
+        /// Number of the read.
         attempt: u32,
-        /// When it is in doubt.
+        /// When the call will be in doubt.
         until: Timestamp,
     },
-    /// As before; the next read comes at a time.
+    /// Like `Reconciling`, between two reads.
     Unresolved {
-        /// Tries so far.
+        /// Reads so far.
         attempts: u32,
-        /// When it is in doubt.
+        /// When the call will be in doubt.
         until: Timestamp,
-        /// When the next read comes.
+        /// Time of the next read.
         retry_at: Timestamp,
     },
-    /// Has its result.
+    /// The call has its result.
     Done,
 }
 
 impl CallStatus {
-    /// Whether the time has come to which the call was put off.
+    /// Whether the call is deferred and its time has come.
     pub fn is_due(&self, now: Timestamp) -> bool {
         matches!(self, Self::Deferred { until } if *until <= now)
     }
 
-    /// The interrupt that is open about the call.
+    /// Returns the open interrupt about the call.
     pub fn asked(&self) -> Option<&Asked> {
         match self {
             Self::Asking(asked) => Some(asked),
@@ -169,12 +169,12 @@ impl CallStatus {
 }
 
 impl Line {
-    /// How many calls wait for an outside reply.
+    /// Returns how many calls wait for an outside answer.
     pub fn asking(&self) -> usize {
         self.calls.iter().filter(|call| call.status.asked().is_some()).count()
     }
 
-    /// Whether something of it is in flight, or is looked after by the clock until it ends.
+    /// Whether a call is in flight, or has a read scheduled for its outcome.
     pub(super) fn goes_on(&self) -> bool {
         self.calls.iter().any(|call| match call.status {
             CallStatus::Previewing { .. }
@@ -189,7 +189,7 @@ impl Line {
         })
     }
 
-    /// How many calls wait for a time.
+    /// Returns how many calls are deferred.
     pub fn deferred(&self) -> usize {
         self.calls.iter().filter(|call| matches!(call.status, CallStatus::Deferred { .. })).count()
     }
@@ -201,7 +201,7 @@ impl Line {
 }
 
 impl Call {
-    /// Whether it may be started again without anybody's word when its outcome was lost.
+    /// Whether the call may be started again automatically after its outcome was lost.
     pub(crate) fn is_repeatable(&self) -> bool {
         match self.class {
             EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed => true,
@@ -209,17 +209,17 @@ impl Call {
         }
     }
 
-    /// Whether it was dispatched before, is not running, and may have done what it does.
+    /// Whether the call was dispatched before and may have had effects.
     pub(crate) fn may_have_changed_something(&self) -> bool {
         self.starts > 0 && self.class != EffectClass::Pure
     }
 
-    /// Whether people, and not the policy in their place, have approved it as it stands.
+    /// Whether people, rather than the policy on expiry, approved the call in its current form.
     pub(crate) fn is_approved_by_people(&self) -> bool {
         self.approved && !self.approvals.is_empty()
     }
 
-    /// Takes back the start at hand.
+    /// Reverts the current start.
     pub(super) fn undispatched(&mut self) {
         self.status = CallStatus::Ready;
         (self.starts, self.tries) = (self.starts.saturating_sub(1), self.tries.saturating_sub(1));
@@ -228,7 +228,7 @@ impl Call {
 
     pub(super) fn deferred(&mut self, until: Timestamp, state: &Option<Content>, rest: Rest) {
         self.status = CallStatus::Deferred { until };
-        // What people have said before stays said; the tool has had it.
+        // Earlier answers remain recorded; the tool has received them.
         self.parked = state.clone();
         (self.resumes, self.rest) = (true, rest);
         (self.deferrals, self.tries) = (self.deferrals + 1, 0);
@@ -281,11 +281,11 @@ impl Call {
         }
         match verdict {
             Verdict::Allow => {
-                // What the gate lets through nobody has approved, even where somebody was asked before.
+                // The gate's verdict allows the call, so earlier approvals no longer matter.
                 (self.status, self.grant, self.approved) = (CallStatus::Ready, None, false);
                 self.preview = None;
             }
-            // What is asked or said follows in the same batch.
+            // An interrupt or a result follows in the same batch.
             Verdict::Ask | Verdict::Deny => {}
         }
     }

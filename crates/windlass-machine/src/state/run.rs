@@ -1,6 +1,6 @@
 //! The active run in the state: its step, its phase, and the line of its calls.
 //!
-//! It folds what was recorded and decides nothing.
+//! It folds recorded facts and decides nothing.
 
 mod asked;
 
@@ -23,108 +23,110 @@ use crate::policy::{FailureClass, Failures};
 /// An active run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its id.
+    /// Id of the run.
     pub id: RunId,
-    /// The agent that it is pinned to.
+    /// The agent that the run is pinned to.
     pub agent: Arc<Agent>,
     /// Position of the `run.started` that has the agent in full.
     pub agent_at: Seq,
-    /// How it behaves.
+    /// Options of the run.
     pub options: RunOptions,
-    /// Who it works for.
+    /// The user that the run works for.
     pub by: Principal,
-    /// When it began.
+    /// Start time.
     pub started_at: Timestamp,
-    /// Milliseconds that it has waited for people, or for nothing but a time.
+    /// Milliseconds spent waiting for people, or sleeping.
     pub waited_ms: u64,
-    /// Since when it waits.
+    /// Start of the current wait; `None` if the run does not wait.
     pub waiting_since: Option<Timestamp>,
     /// Position of its first event.
     pub from: Seq,
     /// Index of its first message in the history.
     pub first_message: u64,
-    /// The model of the next step.
+    /// Model of the next step.
     pub model: ModelName,
-    /// The model of the step at hand.
+    /// Model of the current step.
     pub step_model: ModelName,
-    /// The step and try at hand.
+    /// Current step and attempt.
     pub attempt: Attempt,
-    /// When the step began.
+    /// Start time of the step.
     pub step_at: Timestamp,
-    /// What its request says beyond the history.
+    /// Why the step runs, which may add texts to its request.
     pub mode: StepMode,
-    /// What the run is doing.
+    /// Current activity.
     pub phase: Phase,
-    /// Failures of the step so far.
+    /// Failures of the current step so far.
     pub failures: Failures,
-    /// Empty replies in a row. (WT-L9)
+    /// Consecutive empty replies. (WT-L9)
     pub empties: u32,
-    /// Replies in a row that hit the output cap. (LM-L4)
+    /// Consecutive replies that hit the output maximum. (LM-L4)
     pub overruns: u32,
-    /// The steps whose replies make up the answer so far, the first and the last.
+    /// First and last step whose replies form the answer so far.
     pub answer: Option<(u32, u32)>,
-    /// Whether the next reply continues that answer: the last one hit the output cap, or paused after one that did.
+    /// Whether the next reply continues that answer: the last one hit the output maximum, or paused after such a
+    /// reply.
     pub answer_continues: bool,
-    /// Text of a failed try, kept in case no better one comes. (SK-L9)
+    /// Text of a failed attempt, used if no better one follows. (SK-L9)
     pub partial: Option<Content>,
     /// Why the last reply stopped.
     pub stop: Option<StopReason>,
-    /// Set once the run is to end.
+    /// Set once the run is being cancelled.
     pub cancel: Option<(Principal, CancelReason)>,
-    /// What it used.
+    /// Usage so far.
     pub totals: Totals,
-    /// Calls that were dispatched and are not pure.
+    /// Dispatched calls that are not pure.
     pub effects: Vec<CallKey>,
-    /// Calls that were dispatched, by tool, of tools whose calls are limited.
+    /// Dispatched calls by tool, for tools with a limit on calls.
     pub calls_of: BTreeMap<ToolName, u32>,
-    /// Whether its time is up, and somebody is asked about it before the next step.
+    /// Whether the time limit was reached, and a person is asked before the next step.
     pub is_overtime: bool,
     /// Limits that people have raised.
     pub raised: BTreeMap<String, u64>,
-    /// Steps in a row with the same calls and the same results.
+    /// Consecutive steps with the same calls and the same results.
     pub streak: Streak,
-    /// What tools had kept with the thread before it, of what it has changed.
+    /// Tool states from before the run that it has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
-    /// Messages before its first that have left the window since it began: they are sent again once it is withdrawn.
+    /// Earlier messages that have left the window since the run started. They are sent again if the run is rolled
+    /// back.
     pub dropped: VecDeque<Arc<Message>>,
 }
 
-/// Steps in a row that asked for the same calls and got the same results.
+/// Consecutive steps with the same calls and the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streak {
     /// Digest of the newest step's tools, arguments and results.
     pub digest: Digest,
-    /// How many steps.
+    /// Number of steps.
     pub times: u32,
 }
 
-/// Who acts where nobody does.
+/// Principal of the engine's own actions.
 pub(crate) const ENGINE: &str = "engine";
 
-/// The name in which the policy answers.
+/// Principal of the policy's automatic answers.
 pub(crate) const POLICY: &str = "policy";
 
-/// The name of the limit on a run's time.
+/// Name of the limit on a run's time.
 pub(crate) const RUN_TIMEOUT: &str = "run_timeout_ms";
 
-/// What a run is doing.
+/// Current activity of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Between two appends only: the next step has not been started.
+    /// Exists only between two events of a batch: the next step has not started.
     Ready,
     /// A model call is wanted.
     Calling,
-    /// A failed model call is tried again at this time.
+    /// A failed model call is retried at this time.
     Retrying(Timestamp),
-    /// The reply's calls run.
+    /// The reply's calls are in progress.
     Calls(Line),
-    /// The run as a whole waits for an outside reply.
+    /// The run as a whole waits for an outside answer.
     Parked(Box<Asked>),
 }
 
 impl Run {
-    /// Whether the run is parked on an outside reply: something asks, and nothing goes on.
+    /// Whether the run waits for an outside answer, and nothing else is in progress.
     pub fn is_waiting(&self) -> bool {
         match &self.phase {
             Phase::Parked(_) => true,
@@ -133,7 +135,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing but a time makes the run go on: calls wait for it, nobody is asked, and nothing is in flight.
+    /// Whether the run only waits for a time: calls are deferred, no interrupt is open, and nothing is in flight.
     pub fn is_sleeping(&self) -> bool {
         match &self.phase {
             Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.goes_on(),
@@ -150,12 +152,12 @@ impl Run {
         }
     }
 
-    /// A limit's figure, as people have raised it.
+    /// Returns the value of a limit, including raises by people.
     pub fn figure(&self, limit: &str, usual: u64) -> u64 {
         self.raised.get(limit).map_or(usual, |raised| usual.max(*raised))
     }
 
-    /// The open interrupts, with the calls that they are about.
+    /// Returns the open interrupts, with the indexes of their calls.
     pub fn open(&self) -> impl Iterator<Item = (Option<usize>, &Asked)> {
         let (parked, line) = match &self.phase {
             Phase::Parked(asked) => (Some(&**asked), None),
@@ -167,8 +169,8 @@ impl Run {
         parked.map(|asked| (None, asked)).into_iter().chain(asking)
     }
 
-    /// When an open interrupt has something to say by the clock, or a read or a call that was put off, of a tool that is
-    /// here.
+    /// Returns the next deadline of an interrupt, a reconciliation read or a deferred call, for tools that `is_here`
+    /// accepts.
     pub fn next_look(&self, is_here: impl Fn(&ToolName) -> bool) -> Option<Timestamp> {
         let asked = self.open().filter_map(|(_, asked)| asked.deadline());
         let line = match &self.phase {
@@ -188,7 +190,7 @@ impl Run {
         asked.chain(timers).min()
     }
 
-    /// When the run's time is up; `None` while it waits for people or sleeps, and once that was recorded.
+    /// Returns when the time limit is reached; `None` while the run waits or sleeps, and once it was recorded.
     pub fn deadline(&self) -> Option<Timestamp> {
         if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 || self.is_overtime {
             return None;
@@ -196,12 +198,12 @@ impl Run {
         Some(self.started_at.plus_ms(self.timeout_ms()).plus_ms(self.waited_ms))
     }
 
-    /// How long it may take, as people have raised it.
+    /// Returns the time limit, including raises by people.
     pub fn timeout_ms(&self) -> u64 {
         self.figure(RUN_TIMEOUT, self.agent.limits.run_timeout_ms)
     }
 
-    /// An open interrupt, with the call that it is about.
+    /// Returns an open interrupt, with the index of its call.
     pub fn asking(&self, interrupt: &InterruptId) -> Option<(Option<usize>, &Asked)> {
         self.open().find(|(_, asked)| asked.interrupt == *interrupt)
     }
@@ -252,7 +254,7 @@ impl Run {
         };
     }
 
-    /// Keeps which replies the answer consists of. Text beside calls that are made is no answer.
+    /// Tracks which replies form the answer. Text beside executed calls is no answer.
     fn keep_answer(&mut self, message: &Message, overrun: bool, paused: bool) {
         let step = self.attempt.step;
         let continued = self.answer.filter(|_| self.answer_continues);
@@ -265,11 +267,11 @@ impl Run {
             None if has_text => Some((step, step)),
             Some(_) | None => continued,
         };
-        // A paused reply continues, and so does the answer that it belongs to.
+        // A paused reply continues, and so does its answer.
         self.answer_continues = overrun || paused && !asks && continued.is_some();
     }
 
-    /// What the model has said of its answer so far: the replies that make it up, or else the text of a failed try.
+    /// Returns the model's answer so far: its replies, or else the text of a failed attempt.
     pub(crate) fn said(&self) -> Output {
         Output { replies: self.answer, text: self.partial.clone().filter(|text| text.size_bytes() > 0) }
     }
@@ -287,7 +289,7 @@ impl Run {
         self.phase = retry_at.map_or(Phase::Ready, Phase::Retrying);
     }
 
-    /// Folds in what happened to a call, short of interrupts, start and end.
+    /// Folds a change of a call, except interrupts, start and end.
     pub(super) fn call_changed(&mut self, key: CallKey, fact: &Fact) {
         let Some(call) = self.call_mut(key) else { return };
         if let Fact::CallJudged { .. } = fact {
@@ -340,7 +342,7 @@ impl Run {
         }
     }
 
-    /// Takes a start back of which nothing was dispatched.
+    /// Reverts a start that was not dispatched.
     pub(super) fn tool_undispatched(&mut self, key: CallKey) {
         let Some(call) = self.call_mut(key).filter(|call| call.status == CallStatus::Started) else { return };
         call.undispatched();
@@ -354,12 +356,12 @@ impl Run {
             *count = count.saturating_sub(1);
         }
         if class != EffectClass::Pure {
-            // A call that is not pure starts alone: the newest effect is its own.
+            // A call that is not pure starts alone, so the newest effect is its own.
             self.effects.pop();
         }
     }
 
-    /// Keeps a result; returns the message of all results once the last one is there.
+    /// Stores a result. Returns the message with all results once the last one is there.
     pub(super) fn tool_finished(&mut self, key: CallKey, content: &[Block], error: bool) -> Option<Message> {
         let Phase::Calls(line) = &mut self.phase else { return None };
         let index = key.index as usize;
@@ -379,7 +381,7 @@ impl Run {
         self.streak.count(results.map(|(call, result)| (&call.tool, &call.arguments, &*result.content)));
         let mut results: Vec<ToolResult> = line.results.iter_mut().filter_map(Option::take).collect();
         for (index, summary) in std::mem::take(&mut line.summaries) {
-            // Whether two results are the same is told by the whole of them, which was counted above.
+            // Repeated results are compared in full, which was done above.
             if let Some(first) = results.get_mut(index as usize).and_then(|result| result.content.first_mut())
             {
                 *first = Block::Text { text: summary, native: None };
@@ -390,7 +392,7 @@ impl Run {
         Some(Message { role: Role::Tool, blocks })
     }
 
-    /// Keeps what the model sees in place of a result that follows.
+    /// Stores the summary that replaces a following result for the model.
     pub(super) fn summarised(&mut self, key: CallKey, summary: &Content) {
         if let Phase::Calls(line) = &mut self.phase {
             line.summaries.insert(key.index, summary.clone());
@@ -417,13 +419,13 @@ impl Run {
 }
 
 impl Streak {
-    /// Takes a step's calls with their results, in order.
+    /// Counts a step's calls with their results, in order.
     pub(crate) fn count<'a>(
         &mut self,
         calls: impl Iterator<Item = (&'a ToolName, &'a Content, &'a [Block])>,
     ) {
         let digest = calls.fold(Digest::default(), |digest, (tool, arguments, result)| {
-            // Member order and blanks do not make another call.
+            // Member order and whitespace do not make another call.
             let value = arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
             match value {
                 Some(mut value) => {

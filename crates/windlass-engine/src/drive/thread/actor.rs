@@ -375,7 +375,7 @@ impl Actor {
         if !matches!(ended, Ended::Fenced) {
             services.bus.publish(thread, Signal::Stopped { why: why.into() });
         }
-        // Fragments of a reply that this driver did not complete are void; no follower needs them.
+        // The fragments of a reply that this driver did not complete are void: no follower needs them.
         services.bus.settle(thread);
         Vec::new()
     }

@@ -1,6 +1,6 @@
-//! People let a call run, as it is or with other arguments, or keep it from running.
+//! People approve a call, with its own or with edited arguments, or deny it.
 //!
-//! What the rules say now counts as well as what they said when the question was opened.
+//! The current rules count as well as those at the time when the interrupt was opened.
 
 use super::{close_interrupt, known, named, not_here, one_of, open_call};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
@@ -23,7 +23,7 @@ pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
-/// The verdict on a call that is about to be approved: a rule that denies it now counts.
+/// Returns the verdict on a call that is about to be approved: a rule that denies it now counts.
 pub(super) fn check_verdict(s: Situation<'_>, index: usize, view: &View) -> Result<Judged, Reject> {
     let (run, tool) = (s.active()?, &open_call(s, index)?.tool);
     let Some(known) = known(view, index) else {
@@ -66,12 +66,12 @@ pub(super) fn approve(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptI
     let judged = verdict::judge(r, &call.tool, known, view);
     let mut votes = asked.votes.clone();
     votes.push((by.principal.clone(), by.roles.clone()));
-    // What the rules ask now counts as well as what they asked when the interrupt was opened.
+    // Both the current rules and those at the time of the interrupt must be met.
     let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
     if !enough || !asked.terms.are_met_by(&votes) {
         return vote(r, interrupt.clone(), by);
     }
-    // A person who answers a hook has not seen what the call would do.
+    // A person who answers a hook has not seen a preview.
     let looks = matches!(asked.kind, InterruptKind::Hook { .. }) && call.previews;
     let terms = call.terms.clone();
     close_interrupt(r, interrupt, &Answer::Approve, by);
@@ -113,8 +113,8 @@ pub(super) fn check_edit(
     may_approve(asked, by)
 }
 
-/// Other arguments are another call: where several or others have to approve it, or its effect can be shown first, it is
-/// asked about again. An editor who may approve it has approved what they wrote.
+/// Edited arguments make another call. It is asked about again if other or several approvers are required, or if it
+/// can be previewed. An editor who may approve the call has approved the edited arguments.
 pub(super) fn edit(
     r: &mut Recorder<'_>,
     index: usize,
@@ -136,7 +136,7 @@ pub(super) fn edit(
     });
     close_interrupt(r, interrupt, &Answer::Edit { arguments: arguments.clone() }, by);
     if previews {
-        // No person has seen yet what the other arguments would do.
+        // No person has seen a preview of the edited arguments yet.
         return line::look(r, index, false, terms);
     }
     if terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) {
@@ -149,11 +149,11 @@ pub(super) fn edit(
     }
 }
 
-/// Closes a call that a person does not let through.
+/// Closes a call that a person denied.
 pub(super) fn deny(r: &mut Recorder<'_>, index: usize, reason: Option<&str>) {
     let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
     if r.call(index).may_have_changed_something() {
-        // What was denied is the repeat.
+        // The person denied the repetition.
         let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
         return close(r, index, Outcome::InDoubt, text);
     }

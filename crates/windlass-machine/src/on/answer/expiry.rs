@@ -1,6 +1,6 @@
-//! An interrupt that no reply has closed in time.
+//! An interrupt that was not answered in time.
 //!
-//! Time brings no policy along, so it lets no call continue that was dispatched before.
+//! A tick has no policy view, so it never repeats a call that was dispatched before.
 
 use super::close_interrupt;
 use crate::event::{Answer, Fact, InterruptKind, Outcome};
@@ -13,9 +13,9 @@ use crate::on::tool::MAX_ASKS;
 use crate::policy::Expiry;
 use crate::state::{Asked, POLICY};
 
-/// Time has passed over open interrupts: people are reminded, others may reply, or silence is taken for an answer.
+/// Handles the deadlines of open interrupts: reminders, escalations and expiry.
 ///
-/// `confirmed` are those whose whole term has passed by a clock that never jumps.
+/// `confirmed` are those whose whole term has passed by a monotonic clock.
 pub(in crate::on) fn overdue(r: &mut Recorder<'_>, confirmed: &[InterruptId]) {
     let now = r.now();
     let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -60,13 +60,13 @@ fn expire(r: &mut Recorder<'_>, index: usize, asked: &Asked, is_confirmed: bool)
     close_interrupt(r, &asked.interrupt, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
     let was_dispatched = r.call(index).may_have_changed_something();
     match &asked.kind {
-        // Time brings no policy along, so a call that was dispatched is not dispatched again by it.
+        // A tick has no policy view, so it does not repeat a call that was dispatched before.
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }
             if was_dispatched =>
         {
             close(r, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
-        // The tool gets the denial as its reply.
+        // The tool receives the denial as its reply.
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {}
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } if was_dispatched => {
             let text = format!("Outcome unknown: repeating the call was not approved: {reason}");

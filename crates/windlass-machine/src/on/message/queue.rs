@@ -1,6 +1,6 @@
-//! A message that waits is taken back, changed, or sent before its turn.
+//! A queued message is withdrawn, edited, or promoted.
 //!
-//! That it waits at all is decided where it arrives, and when its turn has come where a run continues or ends.
+//! `message` decides that a message is queued; `next` decides when it is taken.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(in crate::on) fn withdrawn<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Pr
     Ok(Box::new(move |r| r.record(Fact::MessageWithdrawn { id: id.clone(), by: by.clone() })))
 }
 
-/// Only its sender has a say in what it says: its run works for them, with what they may do.
+/// Only the sender may edit a message: its run works for the sender, with the sender's permissions.
 pub(in crate::on) fn edited<'i>(
     s: Situation<'_>,
     id: &'i InputId,
@@ -40,7 +40,7 @@ pub(in crate::on) fn edited<'i>(
     }))
 }
 
-/// Goes before all others, those that were promoted earlier included: the newest wish counts.
+/// Moves a message before all others, including those promoted earlier.
 pub(in crate::on) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
     waiting(s.state, id, by)?;
     let is_active = s.state.run.is_some();
@@ -53,8 +53,7 @@ pub(in crate::on) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Pri
     }))
 }
 
-/// A message that waits, where `by` has a say in it. One that was taken by now waits no more; the journal says how it
-/// ended.
+/// Returns a queued message that `by` may change. Fails if it is no longer queued.
 fn waiting<'a>(state: &'a State, id: &InputId, by: &Principal) -> Result<&'a Waiting, Reject> {
     let waiting = state.queue.iter().find(|waiting| waiting.id == *id);
     let waiting = waiting.ok_or_else(|| Reject::NotFound { what: format!("a waiting message `{id}`") })?;

@@ -1,6 +1,6 @@
-//! The gate's table, row by row.
+//! Tests of the gate's table, row by row.
 //!
-//! What no list of rules may do, whatever stands in it, is in the properties outside.
+//! Invariants over all lists of rules are tested by the properties in `tests/`.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::super::rule::{Expiry, Predicate, Quorum};
 use super::*;
 use crate::event::Surface;
 
-/// A call of a tool of which nothing is known.
+/// A call of a tool without known properties.
 pub fn subject() -> Subject<'static> {
     static TOOL: LazyLock<ToolName> = LazyLock::new(|| "Write".into());
     static NOBODY: LazyLock<Principal> = LazyLock::new(|| "local".into());
@@ -102,7 +102,7 @@ fn an_unclear_rule_never_weakens_a_verdict() {
         let wanted = format!("{word} by error: x: the arguments could not be read");
         assert_eq!(judged(&policy, &Subject { arguments: None, ..subject() }), wanted);
     }
-    // The others judge a call that an allow rule does not clearly fit.
+    // Without a matching allow rule, the other sources decide.
     let policy = Policy { rules: vec![faulty(Verdict::Allow, "x")], ..Policy::default() };
     assert_eq!(judged(&policy, &Subject { annotations: read, ..subject() }), "Allow by annotations");
     assert_eq!(judged(&policy, &subject()), "Ask by annotations");
@@ -146,10 +146,10 @@ fn without_rules_the_mode_and_the_hints_decide() {
         let policy = Policy { auto_run, allowlist: BTreeSet::from(["Write".into()]), ..Policy::default() };
         let call = Subject { annotations, trust, ..subject() };
         assert_eq!(judged(&policy, &call), wanted, "{auto_run:?} {annotations:?} {trust:?}");
-        // An administrator's rule allows what the hints would have asked about. (CF-1)
+        // An administrator's rule allows calls that the hints would ask about. (CF-1)
         let ruled = Policy { rules: vec![named(Verdict::Allow, "--yes")], ..policy.clone() };
         assert_eq!(judged(&ruled, &call), "Allow by --yes");
-        // A rule that asks is stronger than every mode.
+        // A rule that asks takes precedence over every auto-run choice.
         let ruled = Policy { rules: vec![named(Verdict::Ask, "careful")], ..policy };
         assert_eq!(judged(&ruled, &call), "Ask by careful");
     }
@@ -288,13 +288,13 @@ fn a_grant_for_a_servers_tool_is_none_for_another_servers() {
 #[test]
 fn a_word_without_a_server_is_for_a_built_in_tool() {
     let (then, now) = (Some(Digest::of(b"then")), Some(Digest::of(b"now")));
-    // The schema that the word is bound to, where the tool is from, its schema, and whether the word fits.
+    // The schema that the grant is bound to, the call's server and schema, and whether the grant matches.
     let cases = [
         (None, None, now, true),
         (None, Some("evil"), now, false),
         (now, None, now, true),
         (then, None, now, false),
-        // A built-in tool that reaches a server.
+        // An engine tool that reaches a server.
         (now, Some("docs"), now, true),
         (then, Some("docs"), now, false),
         (now, Some("docs"), None, false),

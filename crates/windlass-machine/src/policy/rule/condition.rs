@@ -1,7 +1,7 @@
-//! Conditions of a rule on a call's arguments: where in them to look, and what must stand there.
+//! Conditions of a rule on a call's arguments: a location, and a predicate on the value there.
 //!
-//! The answer is yes, no, or that it cannot be told; the last is never taken for a no. `null` counts as absent. A path of
-//! a file tool is judged twice, as it is spelled and as the file that it leads to.
+//! A condition is true, false or unclear, and unclear never counts as false. `null` counts as absent. A path of a
+//! file tool is judged twice: as it is written, and as the file that it resolves to.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -9,104 +9,105 @@ use serde_json::{Number, Value};
 use super::path::{PathArgument, PathTarget, UnclearPath, lies_under};
 use super::pattern::Pattern;
 
-/// Bytes of a text that an expression is tried on at most.
+/// Maximum bytes of a text that a regular expression is applied to.
 pub const TEXT_MAX_BYTES: usize = 1024 * 1024;
 
-/// What must hold of one argument.
+/// A predicate on one argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
-    /// The argument, as a JSON pointer (RFC 6901): `/path`, `/options/force`.
+    /// Location of the argument, as a JSON pointer (RFC 6901): `/path`, `/options/force`.
     pub argument: String,
-    /// What must stand there.
+    /// Predicate on the value there.
     pub is: Predicate,
 }
 
-/// What must stand at a place in the arguments. Numbers are compared by value: 1 and 1.0 are the same.
+/// A predicate on a value of the arguments. Numbers are compared by value: 1 equals 1.0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Predicate {
-    /// This value. Another kind of value is unclear: a tool may read `"true"` as `true`.
+    /// Equals this value. A value of another kind is unclear, because a tool may read `"true"` as `true`.
     Equals(Value),
-    /// One of these.
+    /// Equals one of these values.
     OneOf(Vec<Value>),
-    /// None of these. Absent is unclear: the tool's own default may be one of them.
+    /// Equals none of these values. An absent value is unclear, because the tool's default may be one of them.
     NotOneOf(Vec<Value>),
-    /// A text in which the expression matches somewhere.
+    /// A text that the expression matches somewhere.
     Matches(Pattern),
-    /// A number between the two, bounds included.
+    /// A number in this range, bounds included.
     Between {
-        /// The smallest.
+        /// The smallest allowed number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min: Option<Number>,
-        /// The largest.
+        /// The largest allowed number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Number>,
     },
-    /// A path that is this folder or lies below it. A path of a file tool: its spelling and the file that it leads to.
+    /// A path that is this folder or below it. For a path of a file tool, both its spelling and the file that it
+    /// resolves to count.
     Under(String),
-    /// Anything but `null`.
+    /// Any value except `null`.
     Present,
-    /// Nothing, or `null`.
+    /// No value, or `null`.
     Absent,
 }
 
-/// Whether a match lets a call run or restricts it; doubt never favours running.
+/// Whether a matching rule allows or restricts calls; doubt never favours running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It lets calls run: a condition on a path must hold of the spelling and of the file.
+    /// Allows calls: a condition on a path must hold for the spelling and for the file.
     Permits,
-    /// It stops calls or asks about them: a condition on a path must hold of the spelling or of the file.
+    /// Denies calls or asks about them: a condition on a path must hold for the spelling or for the file.
     Restricts,
 }
 
-/// Why it cannot be told whether a condition holds.
+/// Why it is unclear whether a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    /// The arguments as a whole.
+    /// The arguments cannot be parsed.
     #[error("the arguments could not be read")]
     Unreadable,
-    /// Something else stands there.
+    /// The value has another kind than the condition expects.
     #[error("`{argument}` is {found}, and not {wanted}")]
     Kind {
-        /// The pointer.
+        /// JSON pointer of the argument.
         argument: String,
-        /// What stands there.
+        /// Kind of the value.
         found: &'static str,
-        /// What the condition is about.
+        /// Expected kind.
         wanted: &'static str,
     },
-    /// Nothing stands there.
+    /// There is no value.
     #[error("`{argument}` is absent")]
     Absent {
-        /// The pointer.
+        /// JSON pointer of the argument.
         argument: String,
     },
-    /// A path that cannot be compared.
+    /// The path cannot be compared.
     #[error("`{argument}`: {why}")]
     Path {
-        /// The pointer.
+        /// JSON pointer of the argument.
         argument: String,
-        /// Why.
+        /// Why the comparison fails.
         why: UnclearPath,
     },
-    /// The expression cannot be used.
+    /// The regular expression is unusable.
     #[error("`{argument}`: the expression cannot be used: {why}")]
     Pattern {
-        /// The pointer.
+        /// JSON pointer of the argument.
         argument: String,
-        /// Why.
+        /// The compilation error.
         why: String,
     },
-    /// The text is too long to look through.
+    /// The text is too long for a regular expression.
     #[error("`{argument}` is longer than {TEXT_MAX_BYTES} bytes")]
     TooLong {
-        /// The pointer.
+        /// JSON pointer of the argument.
         argument: String,
     },
 }
 
 impl Condition {
-    /// Whether it holds of a call's arguments; `None` are arguments that could not be read.
+    /// Whether the condition holds for a call's arguments; `None` means that they cannot be parsed.
     pub fn holds(&self, arguments: Option<&Value>) -> Result<bool, Unclear> {
         self.holds_with_paths(arguments, &[], Direction::Permits)
     }
@@ -135,7 +136,7 @@ impl Condition {
         }
     }
 
-    /// Whether it holds of a path that the tool's working folder has resolved.
+    /// Whether the condition holds for a path that the tool's working folder has resolved.
     fn holds_of_path(&self, text: &str, target: &PathTarget, direction: Direction) -> Result<bool, Unclear> {
         let of_text = |text: &str| self.holds_of_value(&Value::String(text.to_owned()));
         let PathTarget { lexical, resolved, .. } = target;
@@ -161,7 +162,8 @@ impl Condition {
                 let relative = vec![of_text(text), of_text(lexical), of_text(resolved)];
                 [relative, of_absolute(lexical), of_absolute(resolved)].concat()
             }
-            // The file is written as the spelling is: an absolute expression fits absolute paths.
+            // The file is written in the form of the spelling, so that an absolute expression is compared with
+            // absolute paths.
             (_, Direction::Permits) if text.starts_with('/') => {
                 vec![of_text(text), holds_of_some(of_absolute(resolved))]
             }
@@ -194,13 +196,14 @@ impl Condition {
                 let Value::String(path) = found else { return Err(self.unlike(found, "a path")) };
                 lies_under(path, folder).map_err(|why| self.unclear_path(why))
             }
-            // What is here is present.
+            // The value exists.
             Predicate::Present => Ok(true),
             Predicate::Absent => Ok(false),
         }
     }
 
-    /// What the pointer leads to. A pointer that leads through a text or a number was written for other arguments.
+    /// Returns the value at the pointer. A pointer that passes through a text or a number was written for other
+    /// arguments.
     fn look_up<'v>(&self, arguments: &'v Value) -> Result<Option<&'v Value>, Unclear> {
         let mut at = arguments;
         for token in self.argument.split('/').skip(1) {
@@ -224,7 +227,7 @@ impl Condition {
         Ok(Some(at).filter(|value| !value.is_null()))
     }
 
-    /// Whether a value is one of some. Where it is none of them, and of another kind than all, it cannot be told.
+    /// Whether a value equals one of some values. Unclear if it equals none and has another kind than all of them.
     fn is_among(&self, found: &Value, values: &[Value]) -> Result<bool, Unclear> {
         if values.iter().any(|value| same(found, value)) {
             return Ok(true);
@@ -257,7 +260,7 @@ impl Condition {
     }
 }
 
-/// Returns yes if one answer is yes. Returns the error if no answer is yes and one is unclear.
+/// Returns true if one answer is true. Returns the error if none is true and one is unclear.
 fn holds_of_some(answers: impl IntoIterator<Item = Result<bool, Unclear>>) -> Result<bool, Unclear> {
     let mut unclear = None;
     for answer in answers {
@@ -270,7 +273,7 @@ fn holds_of_some(answers: impl IntoIterator<Item = Result<bool, Unclear>>) -> Re
     unclear.map_or(Ok(false), Err)
 }
 
-/// A reference token of RFC 6901 as the key that it means.
+/// Decodes a reference token of RFC 6901 to the key.
 fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
@@ -286,8 +289,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether two values are the same, numbers by value and objects whatever the order of their keys. Both were parsed
-/// with a limit on their depth.
+/// Whether two values are equal: numbers by value, objects regardless of key order. Both were parsed with a depth
+/// limit.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare(a, b).is_eq(),
@@ -300,11 +303,11 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Compares two numbers by value: integers exactly, whatever else is among them as floating point.
+/// Compares two numbers by value: integers exactly, all others as floating point.
 pub(super) fn compare(a: &Number, b: &Number) -> std::cmp::Ordering {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a.cmp(&b),
-        // A JSON number is finite, so that any two of them compare; -0.0 is 0.
+        // JSON numbers are finite, so any two of them compare; -0.0 equals 0.
         _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal),
     }
 }

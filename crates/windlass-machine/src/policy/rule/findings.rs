@@ -1,6 +1,6 @@
-//! What is wrong with a list of rules: faults, which no list may have, and warnings, which are worth a look.
+//! Errors in a list of rules: faults, which make the list unusable, and warnings about likely mistakes.
 //!
-//! It proves what it says by the rules' form alone, and so misses much; it knows nothing of files.
+//! The checks consider only the form of the rules, so they miss many mistakes. They know nothing about files.
 
 use serde_json::Value;
 
@@ -13,49 +13,49 @@ use super::pattern::{Glob, Pattern};
 use super::terms::{Approver, Quorum, Terms};
 use super::{Expiry, Rule};
 
-/// Rules of one list at most.
+/// Maximum number of rules in a list.
 pub const RULES_MAX: usize = 1_000;
 
-/// Conditions of one rule at most.
+/// Maximum number of conditions in a rule.
 pub const CONDITIONS_MAX: usize = 32;
 
-/// Entries of one list in a rule at most.
+/// Maximum number of entries in a list of a rule.
 pub const LIST_MAX: usize = 100;
 
-/// Bytes of a name or a glob at most.
+/// Maximum bytes of a name or a glob.
 pub const GLOB_MAX_BYTES: usize = 200;
 
-/// Bytes of a regular expression, a folder or a value at most.
+/// Maximum bytes of a regular expression, a folder or a value.
 pub const PATTERN_MAX_BYTES: usize = 1_000;
 
-/// Parts of a JSON pointer at most.
+/// Maximum number of tokens in a JSON pointer.
 pub const POINTER_MAX_DEPTH: usize = 32;
 
-/// Something about a rule.
+/// A fault or a warning about a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether the list can be used all the same.
+    /// Whether the list is unusable.
     pub severity: Severity,
-    /// The rule's place in the list, from 0.
+    /// Index of the rule in the list.
     pub rule: usize,
-    /// The condition's place in the rule, where it is about one.
+    /// Index of the condition in the rule, if the finding concerns one.
     pub condition: Option<usize>,
-    /// The key that it is about, as policy files name it.
+    /// Key of the rule, as policy files name it.
     pub key: &'static str,
-    /// What it is.
+    /// Description for the author of the rule.
     pub message: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The rules are not to be used.
+    /// The rules must not be used.
     Fault,
-    /// They may not say what was meant.
+    /// The rules may not express what the author intended.
     Warning,
 }
 
-/// Looks through a list of rules.
+/// Checks a list of rules.
 pub fn find_faults(rules: &[Rule], now: Timestamp) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, rule) in rules.iter().enumerate().take(RULES_MAX) {
@@ -74,7 +74,7 @@ pub fn find_faults(rules: &[Rule], now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-/// One rule that is looked at.
+/// The rule being checked.
 struct Look<'l> {
     rule: &'l Rule,
     index: usize,
@@ -293,13 +293,13 @@ impl Look<'_> {
     }
 }
 
-/// Whether a rule certainly has a stronger word than another wherever that one fits.
+/// Whether `strong` certainly overrides `weak` for every call that `weak` matches.
 fn outdoes(strong: &Rule, weak: &Rule) -> bool {
     let stronger = match (strong.verdict, weak.verdict) {
         (Verdict::Deny, Verdict::Ask | Verdict::Allow) | (Verdict::Ask, Verdict::Allow) => true,
         (Verdict::Allow | Verdict::Ask | Verdict::Deny, _) => false,
     };
-    // If it is unclear whether the two fit, the stronger one still wins: an unclear deny denies, an unclear ask asks.
+    // The stronger rule also wins if both are unclear: an unclear deny denies, an unclear ask asks.
     stronger
         && covers(&strong.tools, &weak.tools)
         && (strong.servers.is_empty() || !weak.servers.is_empty() && covers(&strong.servers, &weak.servers))
@@ -313,14 +313,14 @@ fn outdoes(strong: &Rule, weak: &Rule) -> bool {
         && strong.when.iter().all(|condition| weak.when.contains(condition))
 }
 
-/// Whether globs fit whatever other ones do; none fit all.
+/// Whether `wide` matches everything that `narrow` matches. An empty list matches everything.
 fn covers(wide: &[Glob], narrow: &[Glob]) -> bool {
     let all = [Glob::new("*")];
     let narrow = if narrow.is_empty() { &all } else { narrow };
     wide.is_empty() || narrow.iter().all(|narrow| wide.iter().any(|wide| wide.covers(narrow)))
 }
 
-/// Whether words take in all of the other ones; none take in all.
+/// Whether `wide` contains all entries of `narrow`. An empty list contains everything.
 fn includes<T: PartialEq>(wide: &[T], narrow: &[T]) -> bool {
     wide.is_empty() || !narrow.is_empty() && narrow.iter().all(|word| wide.contains(word))
 }

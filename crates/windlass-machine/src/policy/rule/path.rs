@@ -1,23 +1,23 @@
-//! Whether a path lies below another: by its text, or by the file that the tool's working folder resolves it to.
+//! Whether a path is below another, by its text or by the file that the tool's working folder resolves it to.
 //!
-//! It looks at no disk, and case counts. What the texts cannot tell is unclear.
+//! This module reads no disk, and comparison is case-sensitive. What the texts cannot decide is unclear.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A path among a call's arguments, as the working folder of the tool resolves it.
+/// A path among a call's arguments, as the tool's working folder resolves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathArgument {
-    /// The argument, as a JSON pointer (RFC 6901).
+    /// Location of the argument, as a JSON pointer (RFC 6901).
     pub argument: String,
-    /// `None` if the folder refuses the path: the tool then refuses the call.
+    /// The resolved path; `None` if the folder refuses the path. The tool then refuses the call.
     pub target: Option<PathTarget>,
 }
 
-/// What a path inside a working folder names. It need not exist.
+/// The target of a path inside a working folder. The file need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathTarget {
-    /// The folder's absolute paths: as it was configured, and without symbolic links.
+    /// The folder's absolute paths: as configured, and without symbolic links.
     pub folders: Vec<String>,
     /// The path relative to the folder, without `.` and `..`; links are not followed. Empty for the folder itself.
     pub lexical: String,
@@ -26,10 +26,10 @@ pub struct PathTarget {
 }
 
 impl PathTarget {
-    /// Whether a path of the working folder lies below a folder that a rule names, relative or absolute.
+    /// Whether a path of the working folder is below a folder that a rule names, relative or absolute.
     pub(super) fn lies_under(&self, path: &str, folder: &str) -> Result<bool, UnclearPath> {
         if !folder.starts_with('/') {
-            // In the folder a leading `~` is an ordinary character.
+            // Inside the folder, a leading `~` is an ordinary character.
             return lies_under(&format!("./{path}"), folder);
         }
         for path in self.absolute(path) {
@@ -52,7 +52,7 @@ impl PathTarget {
         named.iter().filter_map(Value::as_str).any(is_named)
     }
 
-    /// The absolute forms of a path of the working folder: one for each path of the folder.
+    /// Returns the absolute forms of a path of the working folder: one for each path of the folder.
     pub(super) fn absolute(&self, path: &str) -> impl Iterator<Item = String> {
         self.folders.iter().map(move |folder| match path {
             "" => folder.clone(),
@@ -64,22 +64,22 @@ impl PathTarget {
 /// Why two paths cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnclearPath {
-    /// One is absolute and the other is not.
+    /// One path is absolute and the other is not.
     #[error("one of the two paths is absolute and the other is not")]
     Mixed,
-    /// It leads out of the folder that it is relative to.
+    /// The path leaves the folder that it is relative to.
     #[error("the path leaves the folder that it is relative to")]
     Leaves,
-    /// It stands for the home directory of whoever reads it.
+    /// The path starts with `~`, whose meaning depends on the reader.
     #[error("the path begins with `~`")]
     Home,
-    /// Nothing is named.
+    /// The path is empty.
     #[error("the path is empty")]
     Empty,
-    /// It ends in the middle for whoever reads it.
+    /// The path contains a NUL, at which some readers end it.
     #[error("the path holds a NUL")]
     Nul,
-    /// The condition holds of the spelling and not of the object that it names, or the other way round.
+    /// The condition holds for the spelling but not for the file that it resolves to, or vice versa.
     #[error("the path and the file that it leads to differ")]
     Differs,
 }
@@ -117,7 +117,7 @@ fn parts(path: &str) -> Result<Parts<'_>, UnclearPath> {
     Ok(Parts { absolute, names })
 }
 
-/// Whether a path is a folder or lies below it.
+/// Whether a path equals a folder or is below it.
 pub fn lies_under(path: &str, folder: &str) -> Result<bool, UnclearPath> {
     let (path, folder) = (parts(path)?, parts(folder)?);
     if path.absolute != folder.absolute {
@@ -126,7 +126,7 @@ pub fn lies_under(path: &str, folder: &str) -> Result<bool, UnclearPath> {
     Ok(path.names.starts_with(&folder.names))
 }
 
-/// Whether a rule can name a folder so.
+/// Checks that a rule can name this folder.
 pub fn check_folder(folder: &str) -> Result<(), UnclearPath> {
     parts(folder).map(drop)
 }

@@ -1,6 +1,6 @@
-//! Patterns of a rule: globs over names, and regular expressions over texts.
+//! Patterns of a rule: globs for names, and regular expressions for texts.
 //!
-//! Both take linear time in the text, whatever they say. Neither looks around or back.
+//! Both run in time linear in the text. Neither supports lookaround or backreferences.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,24 +8,24 @@ use std::sync::{Arc, OnceLock};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a compiled expression at most. A thousand rules fit into memory with it.
+/// Maximum bytes of a compiled expression, so that a thousand rules fit into memory.
 const COMPILED_MAX_BYTES: usize = 256 * 1024;
 
-/// Groups within groups of an expression at most.
+/// Maximum nesting of groups in an expression.
 const NEST_MAX: u32 = 50;
 
-/// A glob over a name: `*` is any text, `?` any one character, all else stands for itself. Case counts.
+/// A glob for a name: `*` is any text, `?` any one character, everything else itself. Case-sensitive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(Arc<str>);
 
 impl Glob {
-    /// Wraps a glob; every text is one.
+    /// Wraps a glob; every text is a valid glob.
     pub fn new(glob: impl Into<Arc<str>>) -> Self {
         Self(glob.into())
     }
 
-    /// The glob as text.
+    /// Returns the glob as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,8 +35,8 @@ impl Glob {
         reaches(&self.0, name, |own, other| own == '?' || own == other)
     }
 
-    /// Whether it certainly matches all that another glob matches: its `*` takes in whatever stands there, and nothing
-    /// else takes in the other's `*`.
+    /// Whether it certainly matches everything that another glob matches. Its `*` covers any part of the other glob,
+    /// and only `*` covers the other's `*`.
     pub(super) fn covers(&self, other: &Self) -> bool {
         reaches(&self.0, &other.0, |own, other| match other {
             '*' => false,
@@ -46,7 +46,7 @@ impl Glob {
     }
 }
 
-/// Walks a glob along a text. Going back to the last `*` is enough: an earlier one has no more to offer.
+/// Matches a glob along a text. Backtracking to the last `*` is sufficient: an earlier one offers no further matches.
 fn reaches(glob: &str, text: &str, takes: impl Fn(char, char) -> bool) -> bool {
     let (mut glob, mut text) = (glob.chars(), text.chars());
     let mut last_star = None;
@@ -89,7 +89,7 @@ impl From<&str> for Glob {
     }
 }
 
-/// A regular expression, compiled when it is first needed and then shared by all copies.
+/// A regular expression, compiled at first use and shared by all copies.
 #[derive(Clone)]
 pub struct Pattern(Arc<Shared>);
 
@@ -99,17 +99,17 @@ struct Shared {
 }
 
 impl Pattern {
-    /// Wraps an expression; whether it is one, [`Pattern::compile`] says.
+    /// Wraps an expression without validating it; [`Pattern::compile`] does.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(Arc::new(Shared { text: text.into(), compiled: OnceLock::new() }))
     }
 
-    /// The expression as text.
+    /// Returns the expression as text.
     pub fn as_str(&self) -> &str {
         &self.0.text
     }
 
-    /// The compiled expression, or why there is none: it is faulty, or too large.
+    /// Returns the compiled expression, or an error if it is invalid or too large.
     pub fn compile(&self) -> Result<&Regex, &str> {
         let compiled = self.0.compiled.get_or_init(|| {
             let mut builder = RegexBuilder::new(&self.0.text);
@@ -118,7 +118,7 @@ impl Pattern {
                 regex::Error::CompiledTooBig(limit) => {
                     format!("it needs more than {limit} bytes when compiled")
                 }
-                // The last line says what is wrong; those above it draw the place.
+                // The last line has the error; the lines above point at the position.
                 error => {
                     let said = error.to_string();
                     let last = said.lines().last().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The terms of asking: who must approve, how long it waits, and what happens then.
+//! The terms of an approval: who must approve, when it expires, and what happens then.
 //!
-//! They are merged from all rules that ask, so that whatever meets the merged terms meets those of each rule.
-//! Nothing here counts time or votes by itself.
+//! Terms are merged from all matching ask rules, such that approvals that meet the merged terms meet those of each
+//! rule. Nothing here measures time or counts votes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,52 +10,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Principal;
 
-/// The terms on which a call is asked about.
+/// The terms of an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Terms {
-    /// How many must approve, out of whom. Each one has to be met, and one approval counts for all that it fits.
+    /// Required approvals, each with the permitted approvers. Every quorum must be met, and one approval counts for
+    /// all that it matches.
     #[serde(skip_serializing_if = "is_usual")]
     pub quorums: BTreeSet<Quorum>,
-    /// After how long an open question is answered by the policy; `None`: it waits. (OV-3)
+    /// Milliseconds until the policy answers an open interrupt; `None`: it stays open. (OV-3)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// What that answer is.
+    /// The policy's answer on expiry.
     #[serde(skip_serializing_if = "Expiry::is_deny")]
     pub on_expiry: Expiry,
-    /// After how long the approvers are reminded.
+    /// Milliseconds until the approvers are reminded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remind_in_ms: Option<u64>,
-    /// After how long others are told.
+    /// Milliseconds until others are notified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate_in_ms: Option<u64>,
-    /// Who those are. Being told gives nobody a vote.
+    /// The others to notify. A notification gives no right to vote.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub escalate_to: BTreeSet<Approver>,
 }
 
-/// So many different people, out of some.
+/// A required number of different approvers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quorum {
-    /// How many different ones.
+    /// Number of different people.
     pub count: u32,
-    /// Out of whom; empty: anyone who may answer at all.
+    /// Permitted approvers; empty: everyone who may answer.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub of: BTreeSet<Approver>,
 }
 
-/// Who may approve: `user:NAME` or `role:NAME`.
+/// A permitted approver: `user:NAME` or `role:NAME`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Approver {
-    /// This user.
+    /// A single user.
     User(String),
-    /// Whoever has this role.
+    /// Every user with this role.
     Role(String),
 }
 
-/// What the policy answers when nobody else did in time.
+/// The policy's answer if no person answered in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expiry {
@@ -72,7 +73,7 @@ impl Expiry {
     }
 }
 
-/// One approval of anyone.
+/// One approval by any permitted person.
 fn usual() -> BTreeSet<Quorum> {
     BTreeSet::from([Quorum { count: 1, of: BTreeSet::new() }])
 }
@@ -95,12 +96,12 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// The terms of two rules that both ask. The order of merging changes nothing:
+    /// Merges the terms of two rules that both ask. The order of merging does not matter:
     ///
-    /// - **who**: the quorums of both, each of which has to be met; one that another one implies is left out;
-    /// - **expiry**: the earlier one. It denies unless both approve: a rule that waits for ever, or denies, does not let
-    ///   time approve what it asks about;
-    /// - **reminder, escalation**: the earlier one; all of those whom either names are told.
+    /// - **approvers**: the quorums of both, all of which must be met; a quorum implied by another is dropped.
+    /// - **expiry**: the earlier one. It denies unless both approve: if one rule denies or never expires, time must
+    ///   not approve its calls.
+    /// - **reminder, escalation**: the earlier ones; escalation notifies everyone whom either names.
     pub fn merge(self, other: Self) -> Self {
         let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let on_expiry = match self.approves_in_time() && other.approves_in_time() {
@@ -119,28 +120,28 @@ impl Terms {
         }
     }
 
-    /// Whether the policy approves by itself after a while.
+    /// Whether the policy approves automatically on expiry.
     pub fn approves_in_time(&self) -> bool {
         self.expires_in_ms.is_some() && self.on_expiry == Expiry::Approve
     }
 
-    /// Whether somebody is named among those who have to approve.
+    /// Whether the terms name this person as an approver.
     pub fn names(&self, principal: &Principal, roles: &[String]) -> bool {
         self.quorums.iter().any(|quorum| !quorum.of.is_empty() && quorum.fits(principal, roles))
     }
 
-    /// Whether the approval of somebody who may answer counts for anything.
+    /// Whether an approval by this person counts for a quorum, provided that they may answer.
     pub fn may_approve(&self, principal: &Principal, roles: &[String]) -> bool {
         self.quorums.iter().any(|quorum| quorum.fits(principal, roles))
     }
 
-    /// Whether a rule names approvers, or wants more than one.
+    /// Whether the terms name approvers, or require more than one.
     pub fn names_approvers(&self) -> bool {
         self.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
     }
 
-    /// Whether approvals are enough. Each is a principal and the roles that it had then; a second one of the same
-    /// principal counts for nothing.
+    /// Whether approvals suffice. Each is a principal with the roles at that time; a second one by the same principal
+    /// does not count.
     pub fn are_met_by(&self, approvals: &[(Principal, Vec<String>)]) -> bool {
         self.quorums.iter().all(|quorum| {
             let fitting = approvals.iter().filter(|(principal, roles)| quorum.fits(principal, roles));
@@ -149,7 +150,7 @@ impl Terms {
         })
     }
 
-    /// The largest of the quorums: at least so many different people approve.
+    /// Returns the largest quorum: at least this many different people must approve.
     pub fn quorum(&self) -> u32 {
         self.quorums.iter().map(|quorum| quorum.count).max().unwrap_or_default()
     }
@@ -164,7 +165,7 @@ impl Quorum {
             })
     }
 
-    /// Whether meeting this one meets the other: as many out of no more people.
+    /// Whether meeting this quorum meets the other: it requires as many approvals from no more people.
     fn implies(&self, other: &Self) -> bool {
         let narrower = other.of.is_empty() || !self.of.is_empty() && self.of.is_subset(&other.of);
         self.count >= other.count && narrower
@@ -172,7 +173,7 @@ impl Quorum {
 }
 
 impl Approver {
-    /// The user's or the role's name.
+    /// Returns the name of the user or the role.
     pub fn name(&self) -> &str {
         match self {
             Self::User(name) | Self::Role(name) => name,

@@ -1,6 +1,6 @@
 //! Folds interrupts into the run: opened, voted on, reminded, escalated and closed.
 //!
-//! It folds what was recorded and decides nothing.
+//! It folds recorded facts and decides nothing.
 
 use super::{POLICY, Phase, Run};
 use crate::event::{Answer, Fact, InterruptKind};
@@ -20,14 +20,14 @@ impl Run {
             call.asked_approval = Some(call.approval);
         }
         if matches!(asked.kind, InterruptKind::Hook { .. }) {
-            // Whoever replies is shown no preview.
+            // A person who answers a hook sees no preview.
             call.preview = None;
         }
         call.status = CallStatus::Asking(Box::new(asked));
         call.asks += 1;
     }
 
-    /// Folds in what happened to an open interrupt.
+    /// Folds a change of an open interrupt.
     pub(in crate::state) fn asked_changed(&mut self, interrupt: &InterruptId, fact: &Fact) {
         let asked = match &mut self.phase {
             Phase::Parked(asked) => Some(&mut **asked),
@@ -61,17 +61,18 @@ impl Run {
             (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
-                // Time is nobody, and those who have voted were too few.
+                // On expiry no person approves, and the votes so far were too few.
                 let by_time = by.0.as_str() == POLICY;
                 call.approvals =
                     if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };
             }
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { .. }) => {
-                // The others have approved other arguments.
+                // The other votes were for other arguments.
                 (call.status, call.approved, call.approvals) = (CallStatus::Ready, true, vec![by]);
             }
             (InterruptKind::InDoubt { .. }, Answer::Retry) => {
-                // Whoever approved the call as it stands still does; whether that is enough, the rules say.
+                // Earlier approvals of the call in its current form still count. The rules decide whether they
+                // suffice.
                 let by_time = call.approved && call.approvals.is_empty();
                 if !call.approved {
                     call.approvals.clear();
@@ -92,7 +93,7 @@ impl Run {
                 // The call's result follows in the same batch.
                 self.totals.denied += u32::from(by.0.as_str() != POLICY);
             }
-            // As above.
+            // Likewise.
             (
                 InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
                 _,

@@ -1,6 +1,6 @@
-//! The answers of each predicate for values of each kind.
+//! Tests of each predicate with values of each kind.
 //!
-//! It resolves no path: each case has the path that a folder resolved.
+//! No path is resolved here: each case contains the resolved path.
 
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn expressions() {
         (json!("x".repeat(TEXT_MAX_BYTES + 1)), "`/a` is longer than 1048576 bytes"),
     ];
     check(Predicate::Matches(Pattern::new(r"\brm\b")), &cases);
-    // What is absent is no: whether the expression can be used matters only where there is something to try.
+    // An absent value is false: an invalid expression only matters if there is a text.
     let faulty = [(json!("x"), "`/a`: the expression cannot be used: unclosed group")];
     check(Predicate::Matches(Pattern::new("(")), &faulty);
 }
@@ -97,7 +97,7 @@ fn ranges() {
     ];
     check(between(Some(json!(1)), Some(json!(10))), &cases);
     check(between(Some(json!(0.5)), None), &[(json!(u64::MAX), "yes"), (json!(0.4), "no")]);
-    // Beyond 2^53 a floating point number cannot tell neighbours apart.
+    // Above 2^53, floating point cannot distinguish neighbouring integers.
     let large = json!(9_007_199_254_740_993_u64);
     check(between(None, Some(json!(9_007_199_254_740_992_u64))), &[(large, "no")]);
     check(between(None, Some(json!(-1))), &[(json!(i64::MIN), "yes"), (json!(-0.5), "no")]);
@@ -141,7 +141,7 @@ fn a_path_is_judged_by_its_spelling_and_by_the_file() {
     let other = Predicate::NotOneOf(vec![json!("docs/a")]);
     let other_full = Predicate::NotOneOf(vec![json!("/desk/docs/a")]);
     let other_dotted = Predicate::NotOneOf(vec![json!("./docs//x/../a")]);
-    // The predicate, the spelling, its lexical form, the file, and the answers if it permits and if it restricts.
+    // Predicate, spelling, lexical form, file, and the answers for an allowing and a restricting rule.
     let cases = [
         (&under, "docs/a", "docs/a", "docs/a", "yes", "yes"),
         (&under, "docs/a", "docs/a", "src/a", "unclear", "yes"),

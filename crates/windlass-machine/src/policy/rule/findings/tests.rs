@@ -1,6 +1,6 @@
-//! What is found in lists of rules, each with the words in which it is told.
+//! Tests of the findings in lists of rules, with their messages.
 //!
-//! How files of rules are read is the product's.
+//! Parsing of policy files is tested in the server.
 
 use std::collections::BTreeSet;
 
@@ -177,7 +177,7 @@ fn rules_that_never_decide() {
     check(&[git(Verdict::Ask, "git_*"), git(Verdict::Allow, "git_*")], &[&never(1, 0)]);
     check(&[git(Verdict::Allow, "*"), git(Verdict::Deny, "git_*")], &[]);
     check(&[git(Verdict::Allow, "git_*"), git(Verdict::Deny, "git_push")], &[]);
-    // Each thing that only the stronger one names lets the other decide elsewhere.
+    // Each field that only the stronger rule restricts lets the other rule decide some calls.
     let narrower: [fn(&mut Rule); 9] = [
         |r| r.servers = vec!["*".into()],
         |r| r.users = vec!["ann".into()],
