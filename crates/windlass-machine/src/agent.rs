@@ -141,7 +141,7 @@ pub struct Limits {
     /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
     /// Default 3; after that the call is in doubt.
     pub max_call_starts: u32,
-    /// Consecutive steps with the same calls and the same results before a person is asked. Default 4; 0: no limit.
+    /// Consecutive steps with the same calls and the same results before the run asks a person. Default 4; 0: no limit.
     pub max_same_calls: u32,
     /// Calls of one tool in a run, by the tool's name. Default: no limit.
     pub max_calls: BTreeMap<ToolName, u32>,

@@ -38,7 +38,7 @@ pub enum Fact {
         /// Owner of the thread, who may answer its interrupts unless a rule names others.
         owner: Principal,
     },
-    /// The thread was forked. The following events are copies of the other thread's, up to the next event of its own.
+    /// The thread was forked. The following events are copies of the other thread's, up to its next own event.
     #[serde(rename = "thread.forked")]
     ThreadForked {
         /// The other thread.

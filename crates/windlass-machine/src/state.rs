@@ -82,7 +82,7 @@ pub struct State {
     pub offloaded: VecDeque<(String, BlobRef)>,
     /// Bytes of old file contents that the thread keeps.
     pub file_bytes: u64,
-    /// A budget without room for the next step, until a person is asked about it or the run ends.
+    /// A budget without room for the next step, until an interrupt about it opens or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
 

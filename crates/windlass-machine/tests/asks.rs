@@ -1,4 +1,4 @@
-//! How often one call may ask people, and when it has to ask again.
+//! The limit on interrupts of one call, and the changes that require a new approval.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use windlass_machine::*;
 
 use crate::fixture::{agent, answered, as_asked, call, known_call, new_message, reply, view};
 
-/// What a call says in the end whose preview is another one each time that somebody has approved it, and how often they
-/// were asked. `starts` says how often it was started before.
+/// Runs a call whose preview changes after each approval until the machine gives it up. Returns the outcome, the text
+/// and the number of interrupts. `started` says whether the call was dispatched before.
 fn given_up(started: bool) -> (Outcome, String, u32) {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let mut known = known_call(EffectClass::Idempotent, false, as_asked("{}"));
@@ -55,7 +55,7 @@ fn a_preview_that_never_holds_still_is_given_up() {
     assert_eq!(given_up(true), (Outcome::InDoubt, repeated, 64));
 }
 
-/// An approval is for the file that people were asked about.
+/// An approval is bound to the file that the path resolved to.
 #[test]
 fn a_path_that_leads_elsewhere_is_asked_about_again() {
     let to = |resolved: &str| {

@@ -1,4 +1,4 @@
-//! The blobs that events name are found by their types, never by text or JSON that looks like a reference.
+//! Blob references in events are found by type, never by text or JSON that looks like a reference.
 
 use serde_json::json;
 use windlass_machine::*;
@@ -66,7 +66,7 @@ fn every_way_of_naming_a_blob_is_found() {
     let change = FileChange {
         path: "a".into(),
         before: FileImage::Kept { blob: blob("before"), mode: 0o644 },
-        // Its bytes are not stored.
+        // The new content is not stored.
         after: FileImage::Known { digest: Digest::of(b"after"), size_bytes: 4 },
     };
     check(Fact::FileChanging { call, change: Box::new(change) }, &["before"]);

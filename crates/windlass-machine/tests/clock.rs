@@ -1,4 +1,4 @@
-//! A wall clock that is set while a thread lives: its time goes on, and nothing waits for the old time to come again.
+//! A wall clock that is set while a thread exists: thread time continues, and no deadline waits for the old time.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::fixture::{self, failure};
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A driver's clocks: one that people set, one that never jumps, and that of the thread once a driver has opened it.
+/// The clocks of a driver: the adjustable wall clock, the monotonic clock, and the thread clock once a driver has
+/// opened the thread.
 struct Clocks {
     wall: Timestamp,
     monotonic_ms: u64,
@@ -21,7 +22,7 @@ impl Clocks {
         self.wall = self.wall.plus_ms(ms);
     }
 
-    /// Another process opens the thread: its monotonic clock is another one.
+    /// Another process opens the thread, with another monotonic clock.
     fn reopen(&mut self) {
         (self.monotonic_ms, self.thread) = (3, None);
     }
@@ -45,8 +46,8 @@ impl Clocks {
     }
 }
 
-/// A run whose model call has just failed and is tried again in two seconds, and a clock that was a day ahead and is
-/// now corrected.
+/// Returns a run whose failed model call is retried in two seconds, and a wall clock that was a day ahead and is now
+/// corrected.
 fn corrected() -> (Machine, Clocks) {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let mut clocks = Clocks { wall: Timestamp(1_000), monotonic_ms: 7_000, thread: None };
@@ -88,11 +89,11 @@ fn a_retry_comes_in_time_where_another_process_opens_the_thread() {
 #[test]
 fn the_wall_clock_counts_where_it_is_ahead() {
     let (machine, mut clocks) = corrected();
-    // A machine that slept: the clock that never jumps stood still.
+    // The machine was suspended, so the monotonic clock did not advance.
     clocks.wall = machine.state().at.plus_ms(60_000);
     assert_eq!(clocks.now(&machine), clocks.wall);
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(0));
-    // A run that waits for people is due at no time.
+    // An idle thread has no deadline.
     let idle = Machine::restore("t".into(), None, []).unwrap();
     assert_eq!(idle.due_in_ms(Timestamp(5)), None);
 }
@@ -112,12 +113,12 @@ fn the_runs_time_is_up_after_the_clock_was_set_back() {
 #[test]
 fn a_deadline_is_kept_in_wall_clock_terms() {
     let (mut machine, mut clocks) = corrected();
-    // The retry was set as the clock was ahead.
+    // The retry was scheduled while the clock was ahead.
     assert_eq!(machine.wall_deadline(), Some(Timestamp(DAY_MS + 3_000)));
     let titled = Input::Title { title: "t".into(), by: "ann".into() };
     clocks.take(&mut machine, &titled);
     assert_eq!(machine.wall_deadline(), Some(Timestamp(3_000)));
-    // A process opens the thread once that time has come: it is due, although the thread's time is a day ahead.
+    // A process opens the thread at that time: the deadline is due, although thread time is a day ahead.
     clocks.wall = Timestamp(3_000);
     clocks.reopen();
     assert_eq!(machine.due_in_ms(clocks.now(&machine)), Some(0));
@@ -129,7 +130,7 @@ fn a_clock_that_is_set_back_and_corrected_does_not_end_a_run() {
     let titled = Input::Title { title: "t".into(), by: "ann".into() };
     let before = clocks.now(&machine);
     clocks.take(&mut machine, &titled);
-    // The same day ahead as before: the run has lasted seconds.
+    // Ahead by a day as before: the run has lasted seconds.
     clocks.wall = clocks.wall.plus_ms(DAY_MS);
     clocks.pass(500);
     assert_eq!(clocks.now(&machine), before.plus_ms(500));
@@ -150,7 +151,7 @@ fn milliseconds_that_two_clocks_round_differently_are_not_recorded() {
     let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
     clocks.take(&mut machine, &Input::Message(Box::new(new)));
     for round in 0..100_u64 {
-        // The monotonic clock is read a moment before the wall clock, or after it.
+        // The monotonic clock is read just before or just after the wall clock.
         clocks.monotonic_ms += 10 + round % 2;
         clocks.wall = clocks.wall.plus_ms(11 - round % 2);
         clocks.take(&mut machine, &Input::Title { title: format!("{round}"), by: "ann".into() });

@@ -1,4 +1,4 @@
-//! What a decision costs: bytes allocated do not grow with the thread.
+//! The cost of a decision: the allocated bytes do not grow with the thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -40,7 +40,7 @@ fn take(machine: &mut Machine, input: &Input) {
     let _ = machine.handle(input, Timestamp(1_000));
 }
 
-/// A thread of so many messages with a run that is calling its model.
+/// Returns a thread with this many messages and a run in a model call.
 fn thread(messages: u32, window: u32) -> Machine {
     let mut agent = fixture::agent();
     agent.limits.window_messages = window;
@@ -55,7 +55,7 @@ fn thread(messages: u32, window: u32) -> Machine {
     machine
 }
 
-/// One step with a refused call: a decision about a reply with everything that follows it.
+/// Runs one step with a refused call: decides a reply and everything that follows.
 fn step(machine: &mut Machine) {
     let attempt = machine.state().run.as_ref().unwrap().attempt;
     let blocks = vec![Block::text("x".repeat(100)), fixture::call("c", "Nope", "{}")];
@@ -68,7 +68,7 @@ fn a_decision_costs_the_same_in_a_long_thread() {
     for window in [0, 40] {
         let cost = |messages| {
             let mut machine = thread(messages, window);
-            // A buffer that happens to grow is not a step's cost: the cheapest of some neighbours counts.
+            // Growth of a buffer is not the cost of a step, so the cheapest of several steps counts.
             (0..8).map(|_| bytes_of(|| step(&mut machine))).min().unwrap()
         };
         let (short, long) = (cost(10), cost(5_000));

@@ -1,7 +1,7 @@
-//! No call is dispatched without a decision about exactly this call, by enough of those who may, that no dispatch has
-//! used up: whoever races, replays, edits, errs or dies.
+//! Every dispatch requires a decision about exactly this call by enough permitted people, and uses that decision up.
+//! This holds despite races, replays, edits, errors and crashes.
 //!
-//! The oracle here looks at what was said and accepted, not at what was recorded of it.
+//! The oracle compares the sent and accepted inputs, not the recorded events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use windlass_machine::*;
 
 use crate::fixture::{self, Dice, approval, as_asked, known_call, person, reply, roles_of};
 
-/// The tool whose calls a rule asks about.
+/// A tool with a rule that requires approval.
 const NAMED_TOOL: &str = "Pay";
 
-/// Who may approve where a rule names some, and where none does.
+/// Permitted approvers if a rule names some, and otherwise.
 const NAMED: &[&str] = &["ann", "cy", "dee"];
 const USUAL: &[&str] = &["ann", "bob"];
 
-/// What people have decided of one call so far.
+/// The decisions of people about one call so far.
 struct Decided {
     known: KnownCall,
     tool: &'static str,
-    /// The arguments that people have seen last.
+    /// The arguments that people saw last.
     arguments: String,
-    /// What the votes are about, where they were given, and whose they are.
+    /// The digest that the votes are bound to, with their interrupt and voters.
     about: Digest,
     interrupt: Option<InterruptId>,
     votes: BTreeSet<String>,
@@ -39,7 +39,7 @@ impl Decided {
         Self { known, tool, arguments, about, votes, is_retry: false, interrupt: None }
     }
 
-    /// Who may approve it.
+    /// Returns who may approve the call.
     fn approvers(&self) -> &'static [&'static str] {
         if self.tool == NAMED_TOOL { NAMED } else { USUAL }
     }
@@ -50,7 +50,7 @@ impl Decided {
         if now != self.about || elsewhere || matches!(answer, Answer::Edit { .. } | Answer::Retry) {
             self.votes.clear();
         }
-        // An edited call may be asked about anew, and the editor's vote goes along.
+        // An edited call may be asked about again; the editor's vote counts there as well.
         let edited = matches!(answer, Answer::Edit { .. });
         self.interrupt = (!edited).then(|| asked.interrupt.clone());
         self.about = now;
@@ -70,7 +70,7 @@ impl Decided {
     fn started(&mut self, arguments: Digest, quorum: usize) {
         let need = if self.is_retry || self.tool != NAMED_TOOL { 1 } else { quorum };
         assert!(self.votes.len() >= need, "{:?} of {need} approved", self.votes);
-        // Whoever may answer may say that a lost call is to be repeated.
+        // Everyone who may answer may request the retry of a lost call.
         let may = |who: &String| {
             self.approvers().contains(&who.as_str()) || self.is_retry && USUAL.contains(&who.as_str())
         };
@@ -87,7 +87,7 @@ struct Case {
     calls: Vec<Decided>,
     quorum: u32,
     said: Vec<Vec<(Given, Party)>>,
-    /// Whether a tool has changed and the machine was not told yet, and how often one has.
+    /// Whether a tool has changed without a rejudgement yet, and the number of changes.
     changed: bool,
     version: u64,
     starts: u32,
@@ -128,7 +128,7 @@ impl Case {
         sent.expect("a started call is wanted")
     }
 
-    /// Whether the input was accepted; what was started must have been decided.
+    /// Returns whether the input was accepted. Checks that every started call was decided.
     fn take(&mut self, input: &Input) -> bool {
         let open: Vec<Asked> = self.open();
         let Ok(events) = self.machine.handle(input, Timestamp(1_000)) else { return false };
@@ -153,7 +153,7 @@ impl Case {
         true
     }
 
-    /// Somebody says something, about what is open or about what never was.
+    /// A random person answers, possibly about a closed or unknown interrupt.
     fn answer(&mut self, dice: &mut Dice) {
         let who = fixture::PEOPLE[dice.below(fixture::PEOPLE.len() as u64) as usize];
         let mut by = person(who, roles_of(who));
@@ -183,7 +183,7 @@ impl Case {
     }
 
     fn send(&mut self, answers: Vec<(Given, Party)>) {
-        // Before a call starts that was approved earlier, the driver tells what has changed since.
+        // Before a previously approved call starts, the driver reports what has changed since.
         if self.changed && self.is_ready() {
             self.rejudge();
         }
@@ -215,7 +215,7 @@ impl Case {
 
     fn step(&mut self, dice: &mut Dice) {
         match dice.below(10) {
-            // What was said once is said again, by whoever has it.
+            // Replays an earlier answer.
             0 if !self.said.is_empty() => {
                 let again = self.said[dice.below(self.said.len() as u64) as usize].clone();
                 self.send(again);
@@ -256,7 +256,7 @@ proptest! {
         let mut dice = Dice(seed);
         let mut case = Case::new(quorum);
         for _ in 0..60 {
-            // The calls are over: nothing is left to decide.
+            // All calls are finished: nothing is left to decide.
             if case.machine.state().run.as_ref().is_none_or(|run| run.attempt.step > 1) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What the tests are made of: an agent, messages, calls and views, and dice that a seed decides.
+//! Fixtures of the tests: an agent, messages, calls, views, and seeded random numbers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// Dice that several words decide.
+/// Seeds the generator with several numbers.
 pub fn dice(words: &[u64]) -> Dice {
     let mut dice = Dice(0x5eed);
     for word in words {
@@ -66,7 +66,7 @@ pub fn call(id: &str, tool: &str, arguments: &str) -> Block {
     Block::ToolCall(ToolCall { id: id.into(), name: tool.into(), asked: arguments.into(), native: None })
 }
 
-/// What is known of a call: allowed calls are those whose hints say that they change nothing.
+/// The view of a call. An allowed call has hints that it changes nothing.
 pub fn known_call(class: EffectClass, allowed: bool, arguments: Arguments) -> KnownCall {
     KnownCall {
         class,
@@ -89,7 +89,7 @@ pub fn known(class: EffectClass, allowed: bool, arguments: Arguments) -> CallVie
     CallView::Known(Box::new(known_call(class, allowed, arguments)))
 }
 
-/// What an approval of a call is bound to, said a second time.
+/// An independent computation of a call's approval digest.
 pub fn approval(tool: &str, known: &KnownCall) -> Digest {
     let arguments = match known.arguments {
         Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => digest,
@@ -99,29 +99,29 @@ pub fn approval(tool: &str, known: &KnownCall) -> Digest {
     if known.paths.is_empty() { call } else { call.chain(&known.paths) }
 }
 
-/// So many of some people have to approve, within a time where one is given; silence is a no.
+/// Terms that require `count` approvals from these approvers, optionally with an expiry that denies.
 pub fn terms(count: u32, of: &[&str], expires_in_ms: Option<u64>) -> Terms {
     Terms { quorums: [Quorum { count, of: approvers(of) }].into(), expires_in_ms, ..Terms::default() }
 }
 
-/// Whom a rule names.
+/// Parses the approvers of a rule.
 pub fn approvers(names: &[&str]) -> BTreeSet<Approver> {
     names.iter().map(|name| Approver::try_from((*name).to_owned()).unwrap()).collect()
 }
 
-/// A rule about the calls of one tool, with a name of its own.
+/// A rule for the calls of one tool, with a derived name.
 pub fn rule(verdict: Verdict, tool: &str, terms: Terms) -> Rule {
     let name = format!("{} {tool}", crate::told::text(&verdict));
     Rule { name: Some(name), tools: vec![tool.into()], terms, ..Rule::new(verdict) }
 }
 
-/// Somebody of the threads' workspace.
+/// A person in the threads' workspace.
 pub fn person(name: &str, roles: &[&str]) -> Party {
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
     Party { principal: name.into(), workspace: "w".into(), roles }
 }
 
-/// The people of the tales, with their roles: ann's are the threads, and eve has nothing to say.
+/// The people of the tales: ann owns the threads, and eve has no rights.
 pub const PEOPLE: &[&str] = &["ann", "bob", "cy", "dee", "eve"];
 
 pub fn roles_of(name: &str) -> &'static [&'static str] {
@@ -138,23 +138,23 @@ pub fn party() -> Party {
     person("ann", &[])
 }
 
-/// An answer to one interrupt, by the owner.
+/// An answer to one interrupt by the owner.
 pub fn answered(interrupt: &str, answer: Answer, view: View) -> Input {
     let given = Given { interrupt: interrupt.into(), answer, approval: None };
     Input::Answered { answers: vec![given], by: party(), grants: Vec::new(), note: None, view }
 }
 
-/// The usual policy with what is known of the calls.
+/// A view with the default policy and these calls.
 pub fn view(calls: Vec<CallView>) -> View {
     View { version: 1, calls, ..View::default() }
 }
 
-/// Whether somebody may reply to what is asked at all, said a second time.
+/// Independent check of whether a person may answer an interrupt.
 pub fn may_answer(owners: &[&str], by: &str, roles: &[&str], terms: &Terms) -> bool {
     owners.contains(&by) || roles.contains(&ADMIN) || terms.quorums.iter().any(|one| is_named(one, by, roles))
 }
 
-/// Whether the approval of somebody who may answer counts, said a second time.
+/// Independent check of whether the approval of a permitted person counts.
 pub fn may_approve(by: &str, roles: &[&str], terms: &Terms) -> bool {
     terms.quorums.iter().any(|quorum| quorum.of.is_empty() || is_named(quorum, by, roles))
 }
@@ -164,7 +164,7 @@ fn is_named(quorum: &Quorum, by: &str, roles: &[&str]) -> bool {
     names.contains(&format!("user:{by}")) || roles.iter().any(|role| names.contains(&format!("role:{role}")))
 }
 
-/// Whether so many approvals are enough, said a second time. The people are different ones.
+/// Independent check of whether these approvals suffice. The voters are all different.
 pub fn are_enough(votes: &[&str], terms: &Terms) -> bool {
     terms.quorums.iter().all(|quorum| {
         let one = Terms { quorums: [quorum.clone()].into(), ..Terms::default() };
@@ -192,7 +192,7 @@ pub fn reply(attempt: Attempt, blocks: Vec<Block>, stop: StopReason, view: View)
     }))
 }
 
-/// What a tool answers that has nothing to say.
+/// A short successful result.
 pub fn returned(call: CallKey) -> Input {
     let content = vec![Block::text("one")];
     Input::ToolReturned {
@@ -209,7 +209,7 @@ pub fn failure(attempt: Attempt, class: FailureClass) -> ModelFailed {
     ModelFailed { attempt, class, message: "it broke".into(), retry_after_ms: None, partial: None }
 }
 
-/// What a made title cost.
+/// The cost of a generated title.
 pub fn title_made() -> TitleMade {
     let usage = Usage { input: Some(90), output: Some(9), ..Usage::default() };
     TitleMade { model: "test/a".into(), usage, cost: Some(MicroUsd(3)) }

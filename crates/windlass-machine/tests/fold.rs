@@ -1,7 +1,7 @@
-//! The fold is part of what is kept for ever: its version stands for exactly one fold.
+//! The fold is part of the permanent format: each version identifies exactly one fold.
 //!
-//! `journal_v1/fold.txt` holds a digest of the State after each event of the golden tales. `UPDATE=1` rewrites it, but only
-//! for a new version of the fold.
+//! `journal_v1/fold.txt` has a digest of the state after each event of the golden tales. `UPDATE=1` rewrites it, but
+//! only for a new version of the fold.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::fixture;
 use crate::journal::{KINDS, golden, kind};
 use crate::world::{Tale, tell};
 
-/// Short tales that together tell of everything that a thread does by itself.
+/// Short tales that together contain every kind of fact that a thread can record.
 fn tales() -> Vec<Event> {
     let journals: Vec<Vec<Event>> = (0..1_000).map(|seed| tell(seed, Tale::Wild).journal).collect();
     let mut missing: BTreeSet<&str> = KINDS.iter().copied().filter(|kind| *kind != "ThreadForked").collect();
@@ -34,7 +34,7 @@ fn tales() -> Vec<Event> {
     tales
 }
 
-/// What the fold is after each event, in a few digits: a line for each tale.
+/// Returns a short digest of the fold after each event, one line per tale.
 fn folded() -> String {
     let text = golden("tales.jsonl", tales);
     let events: Vec<Event> = text.lines().map(|line| Event::decode(line).unwrap()).collect();
@@ -70,7 +70,7 @@ fn a_fold_that_changes_has_another_number() {
     assert_eq!(now, then);
 }
 
-/// A build with other words: what was said counts, and where nothing was recorded nothing was said.
+/// A build with other texts: recorded texts are used, and an unrecorded nudge adds no text.
 #[test]
 fn the_words_of_a_nudge_are_those_of_the_journal() {
     let folded = |nudge: Option<&str>| {

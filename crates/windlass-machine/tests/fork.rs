@@ -1,4 +1,4 @@
-//! A thread that begins with the history of another.
+//! Threads that start with the history of another.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ fn fork(thread: &str, until: u64) -> Fork {
     }
 }
 
-/// Every place of a journal: a thread that rests is forked with all that it knows, and any other place names the
-/// nearest one before it.
+/// At every position of a journal: an idle thread is forked with its whole state, and every other position names the
+/// nearest idle one before it.
 #[test]
 fn a_thread_is_forked_wherever_it_rests() {
     let (mut rested, mut waited) = (0, 0);
@@ -47,7 +47,7 @@ fn a_thread_is_forked_wherever_it_rests() {
             waited += prefix.state().queue.len();
             let forked = forked.unwrap();
             check(&prefix, &forked, now);
-            // A fork of a fork is one of the same history.
+            // A fork of a fork has the same history.
             let until = forked.len() as u64;
             let again = Machine::fork(&forked, &fork("g", until), now).unwrap();
             check(&restored("f", &forked), &again, now);
@@ -72,12 +72,12 @@ fn check(prefix: &Machine, forked: &[Event], now: Timestamp) {
     assert_eq!((&state.title, &state.model, &state.last), (&origin.title, &origin.model, &origin.last));
     assert_eq!((&state.workspace, state.owner.as_ref()), (&origin.workspace, Some(&"fay".into())));
     assert_eq!(state.folder.as_deref(), Some("/fay"));
-    // What waited stays with the origin, and nothing is done again.
+    // Queued messages remain with the origin, and nothing is executed again.
     assert!(state.queue.is_empty() && state.run.is_none());
     assert_eq!((machine.wants(), machine.unfinished(), machine.deadline()), (vec![], vec![], None));
     assert!(forked.is_sorted_by_key(|event| event.at), "time runs backwards");
     let expected = if origin.queue.is_empty() { origin.at } else { now };
-    // Less where the last that is copied says that the origin came to be.
+    // The state is older if the last copied event is the origin's own creation.
     assert!(state.at <= expected);
 }
 
@@ -113,6 +113,6 @@ fn a_place_that_is_not_there_is_refused() {
         let refused = Machine::fork(&journal, &fork("f", until), Timestamp(1));
         assert_eq!(refused, Err(Reject::NotFound { what: format!("event {until}") }));
     }
-    // A journal that does not begin with its thread is none.
+    // A journal that does not start with its thread is invalid.
     assert!(Machine::fork(&journal[1..], &fork("f", 1), Timestamp(1)).is_err());
 }

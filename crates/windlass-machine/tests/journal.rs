@@ -1,6 +1,6 @@
-//! The golden journal of version 1: what was once written is read, and written again, the same for ever.
+//! The golden journal of version 1: every later build decodes and encodes it unchanged.
 //!
-//! `journal_v1/*.jsonl` never change. `UPDATE=1` writes a file that is missing, and no other.
+//! `journal_v1/*.jsonl` never change. `UPDATE=1` writes a missing file, and no other.
 
 mod samples;
 
@@ -11,7 +11,7 @@ use windlass_machine::*;
 use self::samples::{options, samples};
 use crate::world::{Tale, tell};
 
-/// Names every kind of fact, in a match that a new kind breaks and in a list that the file must cover.
+/// Names every kind of fact, in a match that a new kind breaks and in a list that the golden file must cover.
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
         pub const KINDS: &[&str] = &[$(stringify!($kind)),+];
@@ -31,7 +31,7 @@ kinds! {
     InterruptClosed, ToolStarted, ToolUndispatched, ToolFinished, ToolParked, ToolDeferred, ToolKept, FileChanging, ResultOffloaded, ToolReconciling, ToolUnresolved, ToolInDoubt, WindowMoved, ModelSwitched, CancelRequested, LimitReached, Note,
 }
 
-/// The lines of a golden file; written first where it is missing and `UPDATE=1`.
+/// Returns the lines of a golden file. Writes the file first if it is missing and `UPDATE=1`.
 pub fn golden(name: &str, events: impl FnOnce() -> Vec<Event>) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/journal_v1").join(name);
     if !path.exists() && std::env::var_os("UPDATE").is_some() {
@@ -72,14 +72,14 @@ fn a_page_of_a_server_keeps_what_it_says_and_a_sign_in_says_nothing() {
     }
 }
 
-/// What came later stands in a line only where there is something to say, so that older lines read and write as before.
+/// Later fields are only encoded if they differ from the default, so that older lines stay unchanged.
 #[test]
 fn tools_of_a_single_run_are_kept_by_name() {
     let line = serde_json::to_string(&RunOptions { own_tools: vec!["ApiCall".into()], ..options() }).unwrap();
     assert!(line.ends_with(r#""own_tools":["ApiCall"]}"#), "{line}");
     assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap().own_tools, ["ApiCall".into()]);
     assert!(!serde_json::to_string(&options()).unwrap().contains("own_tools"));
-    // Runs of before there were modes could do everything.
+    // Runs from before modes existed could do everything.
     let line = serde_json::to_string(&RunOptions { mode: Some(Mode::Plan), ..options() }).unwrap();
     assert!(line.contains(r#""mode":"plan""#), "{line}");
     assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap().mode(), Mode::Plan);

@@ -1,4 +1,4 @@
-//! Tests of the machine through its public face: transcripts, journals, schedules, properties, costs.
+//! Tests of the machine's public API: transcripts, journals, schedules, properties, costs.
 
 mod asks;
 mod blobs;

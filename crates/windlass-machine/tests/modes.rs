@@ -1,4 +1,4 @@
-//! What a mode withholds is never run, whatever lets it through; and a thread goes on in its last mode.
+//! Calls that a mode withholds never run, whatever allows them; and a thread continues in its last mode.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn take(machine: &mut Machine, input: &Input) -> Vec<Event> {
     machine.handle(input, Timestamp(1_000)).unwrap()
 }
 
-/// A thread with a run in a mode that somebody has chosen, or not.
+/// Starts a run, optionally with an explicit mode.
 fn run(machine: &mut Machine, number: u32, mode: Option<Mode>, agent: Agent) {
     let mut new =
         fixture::new_message(&format!("m{number}"), "Do it", &format!("r{number}"), Arc::new(agent));
@@ -29,7 +29,7 @@ fn ended(machine: &mut Machine) {
     take(machine, &reply(attempt, vec![Block::text("done")], StopReason::End, View::default()));
 }
 
-/// The model asks for one call, of which this is known, under a policy that lets everything through.
+/// The model requests one call with this view, under a policy that allows everything.
 fn asked(machine: &mut Machine, known: KnownCall) -> Vec<Event> {
     let attempt = machine.state().run.as_ref().unwrap().attempt;
     let blocks = vec![fixture::call("c", "Tool", "{}")];
@@ -101,7 +101,7 @@ fn the_model_is_told_which_mode_has_what_it_asked_for() {
     let told = "Not run: the mode `ask` changes nothing. `Tool` is there for this in the mode `agent`. Do not retry it: say \
         what you would do with it, and that the user can choose that mode for their next message";
     assert_eq!(text, serde_json::json!({ "error": told }).to_string());
-    // What cannot be read is of no use either.
+    // A call with invalid arguments is withheld as well.
     let broken = KnownCall { arguments: Arguments::Invalid { reason: "`n` is missing".into() }, ..writes() };
     assert_eq!(result(&asked(&mut begun(Mode::Ask), broken)).unwrap().1, text);
     let asks = KnownCall { area: Area::People, ..known_call(EffectClass::Pure, true, as_asked("{}")) };
@@ -121,7 +121,7 @@ fn a_call_that_waits_is_withheld_once_it_is_known_to_write() {
     let events = asked(&mut machine, hooked);
     assert!(!starts(&events) && machine.state().run.as_ref().unwrap().is_waiting());
     let interrupt = machine.state().run.as_ref().unwrap().open().next().unwrap().1.interrupt.clone();
-    // Somebody approves it with other arguments, with which it writes.
+    // A person approves the call with other arguments, with which it writes.
     let writes = KnownCall { annotations: Annotations::default(), ..reads };
     let edited = Input::Answered {
         answers: vec![Given { interrupt, answer: Answer::Edit { arguments: "{}".into() }, approval: None }],
@@ -131,7 +131,7 @@ fn a_call_that_waits_is_withheld_once_it_is_known_to_write() {
         view: everything(1, writes.clone()),
     };
     assert!(matches!(machine.handle(&edited, Timestamp(1_000)), Err(Reject::Closed { .. })));
-    // Its server is not trusted any more.
+    // The server is no longer trusted.
     let events = take(&mut machine, &Input::Rejudge { view: everything(2, writes) });
     let (outcome, text) = result(&events).unwrap();
     assert!(outcome == Outcome::Denied && text.contains("mode plan"), "{text}");
@@ -145,7 +145,7 @@ fn a_thread_goes_on_in_its_last_mode() {
     let mode = |machine: &Machine| machine.state().run.as_ref().unwrap().options.mode();
     let expected = [
         (None, fixture::agent(), Mode::Agent),
-        // Nobody has chosen any: the agent's own counts, and is kept as well.
+        // No mode was chosen: the agent's mode applies and becomes the thread's.
         (None, asking(), Mode::Ask),
         (None, fixture::agent(), Mode::Ask),
         (Some(Mode::Plan), asking(), Mode::Plan),
@@ -158,7 +158,7 @@ fn a_thread_goes_on_in_its_last_mode() {
         assert_eq!(mode(&machine), counts, "run {number}");
         ended(&mut machine);
     }
-    // One that waits behind another takes what is last when its turn comes.
+    // A queued run uses the thread's last mode at the time when it starts.
     run(&mut machine, 8, Some(Mode::Plan), fixture::agent());
     run(&mut machine, 9, None, fixture::agent());
     ended(&mut machine);

@@ -1,4 +1,4 @@
-//! Inputs of any kind: nonsense ids, huge indexes, out of order, JSON of any shape and depth.
+//! Arbitrary inputs: invalid ids, huge indexes, wrong order, and JSON of any shape and depth.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use windlass_machine::*;
 
 use crate::fixture::{self, Dice, as_asked, failure, reply};
 
-/// Any input at all: nonsense ids, huge indexes, out of order.
+/// Returns an arbitrary input: invalid ids, huge indexes, wrong order.
 pub fn any_input(dice: &mut Dice, machine: &Machine) -> Input {
     let run = machine.state().run.as_ref();
     let by = Principal::from("eve");
@@ -121,7 +121,7 @@ fn any_sender(dice: &mut Dice) -> Principal {
     ["ann", "eve", any_text(dice)][dice.below(3) as usize].into()
 }
 
-/// The id of a message that waits, or another one.
+/// Returns the id of a queued message, or another id.
 fn any_id(dice: &mut Dice, machine: &Machine) -> InputId {
     let queue = &machine.state().queue;
     match queue.get(dice.below(1 + queue.len() as u64) as usize) {
@@ -224,7 +224,7 @@ fn any_approvers(dice: &mut Dice) -> BTreeSet<Approver> {
     match dice.below(3) {
         0 => BTreeSet::new(),
         1 => fixture::approvers(&["user:ann"]),
-        // A name that is empty is refused where rules are read.
+        // The rule parser rejects an empty name.
         _ => BTreeSet::from([Approver::Role(format!("x{}", any_text(dice))), Approver::User("eve".into())]),
     }
 }
@@ -270,7 +270,7 @@ fn some_blocks(dice: &mut Dice) -> Vec<Block> {
     (0..dice.below(4)).map(|_| some(dice)).collect()
 }
 
-/// Results within results.
+/// Nests results inside results.
 fn nested(block: Block, times: u64) -> Block {
     (0..times).fold(block, |inner, _| {
         let (call_id, name) = ("c".into(), "Tool".into());
@@ -292,7 +292,7 @@ fn any_settings(dice: &mut Dice) -> ModelSettings {
     }
 }
 
-/// JSON of any shape: odd numbers and keys, and levels below, at and beyond what can be recorded or decoded.
+/// JSON of any shape: unusual numbers and keys, and depths below, at and above the limits of recording and decoding.
 fn any_value(dice: &mut Dice) -> Value {
     let leaves = [
         json!(null),

@@ -1,4 +1,4 @@
-//! Notes of the host program: each is recorded with the input that it came with, or not at all.
+//! Notes of the host program: each is recorded together with its input, or not at all.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn a_note_is_recorded_with_its_message_or_answer() {
     };
     let started = take(&Input::Message(Box::new(message("m", json!({"n": 1}))))).unwrap();
     assert_eq!(notes(&started), 1);
-    // A message that is taken already brings no second note, and neither does one that is refused for its note.
+    // A repeated message records no second note, and neither does a message that is rejected because of its note.
     assert!(take(&Input::Message(Box::new(message("m", json!({"n": 1}))))).is_err());
     let long = json!("x".repeat(INLINE_MAX_BYTES));
     assert!(take(&Input::Message(Box::new(message("m2", long.clone())))).is_err());

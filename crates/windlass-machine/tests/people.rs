@@ -1,4 +1,4 @@
-//! The people of the tales: they answer, and in a wild tale they meddle, err and try what they may not.
+//! The people of the tales: they answer, and in a wild tale they also interfere, make errors and exceed their rights.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::story::{self, hash};
 use crate::world::{Tale, World};
 
 impl World {
-    /// People and programs outside: they answer, and in a wild tale they meddle.
+    /// People and programs outside: they answer, and in a wild tale they interfere.
     pub fn people(&mut self) {
         if self.sent < self.messages && (self.sent == 0 || self.dice.one_in(10)) {
             let message = self.message();
@@ -39,7 +39,7 @@ impl World {
         self.outside.push_back(input);
     }
 
-    /// The id of a message that waits, if any does, or of another one.
+    /// Returns the id of a queued message if there is one, or another id.
     fn some_message(&mut self) -> InputId {
         let queue = &self.machine.state().queue;
         match queue.get(self.dice.below(2) as usize) {
@@ -48,18 +48,18 @@ impl World {
         }
     }
 
-    /// Mostly whoever has sent all messages and owns the thread.
+    /// Returns the owner and sender in most cases, otherwise a person without rights.
     fn somebody(&mut self) -> Principal {
         if self.dice.one_in(4) { "eve".into() } else { "ann".into() }
     }
 
-    /// Somebody answers something that is open, or several things together.
+    /// A person answers an open interrupt, or several together.
     pub fn answer(&mut self) -> bool {
         let Some(run) = &self.machine.state().run else { return false };
         let mut open: Vec<Asked> = run.open().map(|(_, asked)| asked.clone()).collect();
         let run = run.id.clone();
         let wild = self.tale == Tale::Wild;
-        // In a wild tale somebody may answer twice, and anybody tries.
+        // In a wild tale, a person may answer twice, and people without rights try to.
         let who = open.first().map(|asked| match wild && self.dice.one_in(2) {
             true => fixture::PEOPLE[self.dice.below(fixture::PEOPLE.len() as u64) as usize],
             false => self.whose(asked),
@@ -96,18 +96,18 @@ impl World {
         true
     }
 
-    /// The first of those who may answer and have not.
+    /// Returns the first person who may answer and has not.
     fn whose(&self, asked: &Asked) -> &'static str {
         let fits =
             |who: &&&str| may(who, asked) && !self.answered.contains(&(asked.interrupt.clone(), **who));
         fixture::PEOPLE.iter().find(fits).copied().unwrap_or("ann")
     }
 
-    /// What is said to an interrupt: a matter of seed and interrupt alone, but in a wild tale.
+    /// Returns the answer to an interrupt. Except in a wild tale, it depends on seed and interrupt alone.
     fn say(&mut self, run: &RunId, asked: &Asked) -> Given {
         let wild = self.tale == Tale::Wild;
         let mut dice = match &asked.kind {
-            // Its id tells when it was opened, and that differs from tale to tale.
+            // The id contains the sequence number, which differs between tales.
             InterruptKind::Limit(limit) => fixture::dice(&[self.seed, hash(run.as_str()), limit.used]),
             _ => fixture::dice(&[self.seed, hash(asked.interrupt.as_str())]),
         };
@@ -116,7 +116,7 @@ impl World {
         }
         let answer = match said(&mut dice, &asked.kind, wild) {
             _ if wild && self.dice.one_in(20) => Answer::Edit { arguments: "bad".into() },
-            // What was dispatched keeps its arguments.
+            // A dispatched call keeps its arguments.
             Answer::Edit { .. } if !wild && self.was_dispatched(asked) => Answer::Approve,
             answer => answer,
         };
@@ -136,7 +136,7 @@ impl World {
         line.calls.iter().find(is_about).is_some_and(|call| call.starts > 0)
     }
 
-    /// What the driver knows of the calls that are open now; edited arguments are looked up as they would be sent.
+    /// Returns the driver's view of the open calls; edited calls have their new arguments.
     fn view(&self, answers: &[Given]) -> View {
         let Some(run) = &self.machine.state().run else { return View::default() };
         let calls = self.known.get(&(run.id.clone(), run.attempt.step)).cloned().unwrap_or_default();
@@ -161,13 +161,13 @@ impl World {
         self.with_policy(calls)
     }
 
-    /// The policy that counts now, with what is known of the calls.
+    /// Returns a view with the current policy and these calls.
     pub fn with_policy(&self, calls: Vec<CallView>) -> View {
         let (version, policy) = (self.version, Arc::new(self.policy.clone()));
         View { version, policy, ..fixture::view(calls) }
     }
 
-    /// Rules and grants come and go.
+    /// Adds or removes a rule or a grant.
     fn change_rules(&mut self) {
         let mut policy = std::mem::take(&mut self.policy);
         match self.dice.below(8) {
@@ -189,7 +189,7 @@ impl World {
         story::GUARDED[self.dice.below(story::GUARDED.len() as u64) as usize]
     }
 
-    /// Somebody changes the policy, a tool, or what a hook says.
+    /// Changes the policy, a tool, or the verdict of a hook.
     fn change_policy(&mut self) {
         self.change_rules();
         let Some(run) = &self.machine.state().run else { return };
@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-/// The driver reads policy and tools when it takes an input.
+/// Adds the current policy and calls, which the driver reads when it takes an input.
 pub fn refill(world: &mut World, input: Input) -> Input {
     match input {
         Input::Answered { answers, by, grants, note, view: _ } => {
@@ -234,7 +234,7 @@ pub fn refill(world: &mut World, input: Input) -> Input {
     }
 }
 
-/// Whether somebody may say anything.
+/// Whether a person may answer and approve.
 fn may(who: &str, asked: &Asked) -> bool {
     let roles = roles_of(who);
     fixture::may_answer(&["ann"], who, roles, &asked.terms) && fixture::may_approve(who, roles, &asked.terms)

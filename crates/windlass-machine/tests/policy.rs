@@ -1,4 +1,4 @@
-//! Properties of the gate: what no list of rules may do, whatever stands in it.
+//! Properties of the gate: invariants over arbitrary lists of rules.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use windlass_machine::*;
 
 use crate::fixture::{Dice, dice};
 
-/// A call with everything that the gate sees of it.
+/// A call with everything that the gate sees.
 #[derive(Debug)]
 struct Call {
     tool: ToolName,
@@ -47,7 +47,7 @@ fn one<T: Clone>(dice: &mut Dice, all: &[T]) -> T {
     all[dice.below(all.len() as u64) as usize].clone()
 }
 
-/// Few of everything, so that rules and calls meet often.
+/// Returns few elements, so that rules often match calls.
 fn some<T: Clone>(dice: &mut Dice, all: &[T]) -> Vec<T> {
     let count = if dice.one_in(2) { 0 } else { dice.below(3) };
     (0..count).map(|_| one(dice, all)).collect()
@@ -73,7 +73,7 @@ fn any_call(dice: &mut Dice) -> Call {
     }
 }
 
-/// Links lead anywhere inside the folder.
+/// Returns paths whose links resolve to arbitrary files inside the folder.
 fn any_paths(dice: &mut Dice) -> Vec<PathArgument> {
     let target = |dice: &mut Dice| PathTarget {
         folders: vec!["/desk".into()],
@@ -128,7 +128,7 @@ fn any_rule(dice: &mut Dice, name: usize, verdict: Verdict) -> Rule {
     let mut rule = Rule { name: Some(format!("r{name}")), ..Rule::new(verdict) };
     let globs = |dice: &mut Dice, all: &[&str]| some(dice, all).into_iter().map(Glob::from).collect();
     rule.tools = globs(dice, &["*", "a*", "a", "?", "b"]);
-    // Mostly about the tools alone, else hardly two rules would meet.
+    // Most rules have conditions on the tool alone; otherwise two rules would hardly ever match the same call.
     match dice.below(12) {
         0 => rule.servers = globs(dice, &["*", "s"]),
         1 => rule.users = globs(dice, &["ann", "b*"]),
@@ -183,7 +183,7 @@ fn shuffled<T>(dice: &mut Dice, mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-/// How careful a verdict is.
+/// Returns how restrictive a verdict is.
 fn care(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Allow => 0,

@@ -32,7 +32,7 @@ proptest! {
                 prop_assert_eq!(&decoded.unwrap(), &event);
                 folded.apply(&event);
             }
-            // A reject has no events: then this is the state before.
+            // A reject has no events, so the state is the previous one.
             prop_assert_eq!(&machine, &folded);
             let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_fingerprint());
         }
@@ -40,7 +40,7 @@ proptest! {
 
     #[test]
     fn the_fold_is_total(seed in 0..100_000u64, order: u64) {
-        // A journal in any order is nonsense, and still no reason to panic.
+        // A journal in random order is nonsense, but must not cause a panic.
         let journal = tell(seed, Tale::Wild).journal;
         let mut dice = Dice(order);
         let mut machine = Machine::restore("t".into(), None, []).unwrap();
@@ -133,7 +133,7 @@ proptest! {
         texts.push("end".into());
         let short = shorten_result(texts.clone());
         let whole = texts.concat();
-        // Many parts are one text in pieces: where it is cut, they are cut.
+        // The parts are pieces of one text: the cut is at the same place.
         prop_assert_eq!(short.concat(), shorten_result(vec![whole.clone()]).remove(0));
         prop_assert_eq!((short.len(), short[0].as_str()), (texts.len(), "begin"));
         prop_assert!(short.last().unwrap() == "end" && short.concat().chars().count() <= RESULT_MAX_CHARS);
@@ -156,12 +156,12 @@ fn second(machine: &mut Machine) {
     take(machine, &Input::Message(Box::new(new)));
 }
 
-/// Arrays within arrays.
+/// Nests arrays inside arrays.
 fn deep(levels: usize) -> serde_json::Value {
     (0..levels).fold(1.into(), |inner, _| serde_json::Value::Array(vec![inner]))
 }
 
-/// A call that asks people whether so deep a value may be sent.
+/// Returns a call that asks people about a value of this depth.
 fn asks(levels: usize) -> CallView {
     let question = Question { summary: "Send it?".into(), params: Some(deep(levels)), ..Question::default() };
     let mut known = fixture::known_call(EffectClass::Pure, true, as_asked("{}"));
@@ -222,7 +222,7 @@ fn a_run_that_is_cancelled_before_anything_was_started_asks_no_model() {
         &reply(Attempt { step: 1, attempt: 1 }, vec![Block::text("done")], StopReason::End, View::default()),
     );
     second(&mut machine);
-    // In one append with the message: the driver starts what is wanted only after it.
+    // In one append with the message: the driver only starts commands that are wanted afterwards.
     take(&mut machine, &Input::Cancel { run: Some("r2".into()), by: "ann".into() });
     assert_eq!(machine.wants(), []);
     for command in machine.unfinished() {
@@ -268,7 +268,7 @@ fn five_hundred_calls_at_once_are_bounded() {
 #[test]
 fn the_plain_answer_sees_the_task_and_the_last_texts_each_cut() {
     plain_answer(0, 12);
-    // The window has moved already: what it holds is what is left.
+    // The window has moved already, so fewer messages are left.
     plain_answer(40, 9);
     // The instruction counts too.
     plain_answer(6, 2);
@@ -344,7 +344,7 @@ fn a_text_that_is_stored_apart_belongs_to_the_output() {
     let Some(Fact::RunFinished { output, .. }) = events.last().map(|event| &event.fact) else {
         panic!("{events:?}")
     };
-    // The run's end names the reply, which names the blob: nothing is written twice.
+    // The run's end references the reply, which references the blob: nothing is written twice.
     assert_eq!(*output, Output { replies: Some((1, 1)), text: None });
     assert!(
         matches!(&events[0].fact, Fact::StepReplied { message, .. } if message.texts().eq([&Content::Blob(blob)]))

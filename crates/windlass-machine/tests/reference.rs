@@ -1,7 +1,7 @@
-//! A naive reference: what may happen and what must stand where, said a second time and simply.
+//! A naive reference model: an independent and simple statement of the permitted events.
 //!
-//! It reads the journal event by event and knows nothing of the machine. It keeps everything, looks
-//! through plain lists, and panics where an event breaks a rule.
+//! It reads the journal event by event and does not use the machine. It keeps everything in plain lists, and panics
+//! if an event violates a rule.
 
 mod asked;
 mod call;
@@ -20,25 +20,25 @@ pub struct ReferenceRun {
     pub agent: Arc<Agent>,
     pub options: RunOptions,
     pub from: usize,
-    /// Where the window started when it began.
+    /// Start of the window when the run started.
     pub window: usize,
     pub attempt: Attempt,
     pub model: Option<ModelName>,
     pub next_model: ModelName,
     pub calling: bool,
-    /// Attempts at the step whose process was gone.
+    /// Attempts at the step whose process died.
     pub lost: u32,
     pub fallback: bool,
     pub retry_at: Option<Timestamp>,
     pub calls: Vec<ReferenceCall>,
     pub cancel: Option<CancelReason>,
-    /// What the run as a whole waits for.
+    /// The open interrupt of the run as a whole.
     pub parked: Option<ReferenceAsked>,
     pub raised: HashMap<String, u64>,
     pub by: Principal,
     pub steps: u32,
     pub dispatched: u32,
-    /// Calls that people let through, and calls that they refused.
+    /// Calls that people approved, and calls that they denied.
     pub approved: u32,
     pub denied: u32,
     pub ttft_ms: Option<u64>,
@@ -58,26 +58,26 @@ pub struct Reference {
     pub history: Vec<Arc<Message>>,
     pub window: usize,
     pub queue: Vec<(InputId, Queued)>,
-    /// The message that is taken before all others, where it still waits.
+    /// The queued message that is taken before all others.
     pub promoted: Option<InputId>,
     pub run: Option<ReferenceRun>,
-    /// The last run, its first message, and where the window started when it began.
+    /// The last run, its first message, and the start of the window when it started.
     pub last: Option<(RunId, usize, usize)>,
     pub ended: Vec<(RunId, RunStatus, Output)>,
     pub interrupts: HashSet<InterruptId>,
     pub runs: HashSet<RunId>,
     /// Recorded starts of each effect.
     pub starts: HashMap<EffectId, u32>,
-    /// How often a person said that an effect is to be repeated.
+    /// Number of retries that people requested for each effect.
     pub retries: HashMap<EffectId, u32>,
-    /// How often an effect was started again because its tool had asked something, or had put it off.
+    /// Number of further starts of each effect after a question or a deferral of its tool.
     pub replies: HashMap<EffectId, u32>,
-    /// Effects of which what is left may be repeated.
+    /// Effects whose rest may be repeated.
     pub watched: HashSet<EffectId>,
     pub doubts: u32,
     /// Whether all attempts at a step were lost.
     pub is_lost_out: bool,
-    /// What tools keep with the thread; and before its newest run, where that can be taken back.
+    /// Tool states of the thread, and those from before its newest run, for a rollback.
     pub kept: HashMap<String, Content>,
     pub kept_before: HashMap<String, Content>,
     /// The model that a person chose for the thread.
@@ -90,7 +90,7 @@ impl ReferenceRun {
         self.parked.is_some() || asks && self.rests()
     }
 
-    /// Whether only a time makes it go on.
+    /// Whether the run only waits for a time.
     pub fn is_sleeping(&self) -> bool {
         let waits = |call: &ReferenceCall| matches!(call.doing, Doing::Sleeping(_));
         let asks = self.calls.iter().any(|call| call.asked.is_some());
@@ -101,7 +101,7 @@ impl ReferenceRun {
         self.calls.iter().all(|call| matches!(call.doing, Doing::Nothing | Doing::Sleeping(_)))
     }
 
-    /// A figure that people may have raised.
+    /// Returns the value of a limit, which people may have raised.
     fn figure(&self, limit: &str, usual: u64) -> u64 {
         self.raised.get(limit).map_or(usual, |raised| usual.max(*raised))
     }
@@ -110,7 +110,7 @@ impl ReferenceRun {
         self.calls.iter().any(|call| call.result.is_none())
     }
 
-    /// Whether a call's place in the line has come, and it may be dispatched.
+    /// Whether a call's turn in the line has come, and it may be dispatched.
     fn may_start(&self, index: usize, now: Timestamp) -> bool {
         let call = &self.calls[index];
         let pure = |call: &ReferenceCall| call.class == EffectClass::Pure;
@@ -130,21 +130,21 @@ impl ReferenceRun {
             Doing::Looking { again: false } | Doing::Reading(_) | Doing::Unresolved => false,
         };
         let free = call.asked.is_none() && call.result.is_none();
-        // What stands in its place keeps it, whatever becomes of its neighbours.
+        // A call that holds its place keeps it, whatever happens to its neighbours.
         let place = earlier || call.holds_its_place();
         leave && free && place && others < most && self.cancel.is_none() && !self.fallback
     }
 }
 
 impl Reference {
-    /// What should be in flight, in short: `model step.attempt` or `tool step/index#start`.
+    /// Returns the wanted commands in short form: `model step.attempt` or `tool step/index#start`.
     pub fn wants(&self, lacks: impl Fn(&ToolName) -> bool) -> Vec<String> {
         let Some(run) = self.run.as_ref().filter(|run| run.cancel.is_none()) else { return Vec::new() };
         if run.calling {
             return vec![format!("model {}.{}", run.attempt.step, run.attempt.attempt)];
         }
         let step = run.attempt.step;
-        // What no tool is here for, another process has in hand.
+        // Calls of a missing tool are left to another process.
         let all = || run.calls.iter().enumerate().filter(|(_, call)| !lacks(&call.call.name));
         let running = all().filter(|(_, call)| call.doing == Doing::Running);
         let running = running.map(|(index, call)| format!("tool {step}/{index}#{}", call.starts));
@@ -156,12 +156,12 @@ impl Reference {
         running.chain(looks).collect()
     }
 
-    /// The first message of a user, with its index.
+    /// Returns the first user message with its index.
     fn first(&self) -> Option<(usize, &Arc<Message>)> {
         self.history.iter().enumerate().find(|(_, message)| message.role == Role::User)
     }
 
-    /// The history that a request holds.
+    /// Returns the messages of the next request.
     pub fn sent(&self) -> Vec<&Arc<Message>> {
         let first = self.first().filter(|(index, _)| *index < self.window).map(|(_, message)| message);
         first.into_iter().chain(&self.history[self.window..]).collect()
@@ -210,7 +210,7 @@ impl Reference {
                 let (run, from, window) = self.last.clone().expect("a run ended");
                 assert_eq!(Some(run), event.run);
                 assert!(self.run.is_none());
-                // As if the run had never been.
+                // As if the run had never existed.
                 self.history.truncate(from);
                 self.window = window;
             }
@@ -286,7 +286,7 @@ impl Reference {
         }
     }
 
-    /// Whoever changes what waits has sent it, or owns the thread.
+    /// Checks that a person who changes a queued message is its sender or the thread's owner.
     fn check_sender(&self, id: &InputId, by: &Principal) {
         let (_, queued) = self.queue.iter().find(|(queued, _)| queued == id).expect("it waits");
         assert!(queued.by == *by || self.owner.as_ref() == Some(by), "{by} meddles with {id}");

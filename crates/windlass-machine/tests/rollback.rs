@@ -1,4 +1,4 @@
-//! A run that is rolled back leaves nothing behind: what is sent next is what would be sent had it never been.
+//! A run that is rolled back leaves no trace: later requests are the same as if it had never existed.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_machine::*;
 
 use crate::fixture::{self, as_asked, failure, known, reply};
 
-/// A thread whose window is small.
+/// A thread with a small window.
 struct Thread {
     machine: Machine,
     agent: Arc<Agent>,
@@ -38,7 +38,7 @@ impl Thread {
         self.machine.state().run.as_ref().unwrap().attempt
     }
 
-    /// One step of the active run: a text, a cut text, a call, or a prompt that does not fit.
+    /// One step of the active run: a text, a truncated text, a call, or a prompt that is too long.
     fn step(&mut self, kind: u8) {
         let attempt = self.attempt();
         match kind {
@@ -57,7 +57,7 @@ impl Thread {
         }
     }
 
-    /// Takes steps for as long as the run is calling its model.
+    /// Runs steps while the run is in a model call.
     fn steps(&mut self, kinds: &[u8]) {
         for kind in kinds {
             let is_calling = self.machine.state().run.as_ref().is_some_and(|run| run.phase == Phase::Calling);
@@ -81,7 +81,7 @@ impl Thread {
         }
     }
 
-    /// What is sent, and what the window holds.
+    /// Returns the request's messages and the start of the window.
     fn sent(&self) -> (Vec<Arc<Message>>, u64) {
         (self.machine.request().unwrap().messages, self.machine.state().history.start)
     }
@@ -110,7 +110,7 @@ proptest! {
         if thread.machine.state().run.is_some() {
             thread.roll_back("then");
             prop_assert_eq!(thread.sent(), never.sent());
-            // What follows is the same as well, a window that moves included.
+            // Later requests are equal as well, including moves of the window.
             for kind in again {
                 thread.steps(&[kind]);
                 never.steps(&[kind]);

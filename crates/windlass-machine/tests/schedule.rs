@@ -1,7 +1,7 @@
-//! Random crash schedules: a tiny driver and a tiny world, killed at every point where a process can die.
+//! Random crash schedules: a tiny driver in a tiny world, killed at every point where a process can die.
 //!
-//! Each seed is a story: what the model says and what people decide depends on the seed alone; what
-//! happens when depends on the seed and on the schedule. A reference watches the journal.
+//! Each seed is a story. The replies of the model and the decisions of people depend on the seed alone; the timing
+//! depends on the seed and the schedule. A reference model checks the journal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,15 +12,19 @@ use windlass_machine::{CorruptJournal, Machine, Message, RunStatus, Snapshot};
 use crate::journal::{KINDS, kind};
 use crate::world::{Tale, tell};
 
-/// Seeds that failed once.
+/// Seeds that failed once, each after a comment with the defect.
 const ONCE_FAILED: &[u64] = &[
-    // The text of a failed try outlived the empty reply that followed it.
-    10,     // An approval that opened after a limit was raised was bound to the tool as it had been.
-    34_362, // A call that had been dispatched was said to be denied when nobody approved its repeat in time.
-    3_363,  // A call that asks people needed their leave for what they had replied to, once it was put off.
+    // The text of a failed attempt was kept after a later empty reply.
+    10,
+    // An approval that opened after a raised limit was bound to the tool's previous version.
+    34_362,
+    // A dispatched call was closed as denied when the approval of its repetition expired.
+    3_363,
+    // A deferred call that asks people needed permission for the answer that they had already given.
     1_908,
-    // A raised limit of a call whose tool was missing was withdrawn again when another answer ended the run.
-    16_550, // The reference forgot that a repeat was replied to, when the repeat was taken back.
+    // A raised limit of a call with a missing tool was withdrawn when another answer ended the run.
+    16_550,
+    // The reference model lost the reply to a repeated call when the repeated start was reverted.
     20_630,
 ];
 
@@ -28,16 +32,16 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     let wild = tell(seed, Tale::Wild);
     let crashed = tell(seed, Tale::Crashing);
     let calm = tell(seed, Tale::Calm);
-    // A call that was given up after too many starts says so.
+    // Whether a call was given up after too many starts.
     let says = |message: &Arc<Message>| format!("{message:?}").contains("Given up after");
     let given_up = crashed.reference.history.iter().any(says);
-    // A run whose process died at each attempt at a step has failed, or a person was answered in fixed words.
+    // If the process died at each attempt at a step, the run has failed, or its output is a fixed text.
     let lost = crashed.reference.is_lost_out;
-    // What a budget has no room for depends on what is started when.
+    // Whether a budget has room depends on the timing.
     let refused = !crashed.refused.is_empty() || !calm.refused.is_empty();
-    // What a run that fails has said ends with its last reply, also where that is judged later.
+    // The output of a failed run ends with its last reply, even if that reply is judged later.
     let certain = crashed.reference.doubts == 0 && !given_up && !lost && !refused && !crashed.judges_late;
-    // After a failed run what waited stays: when a message came then matters.
+    // After a failed run, queued messages remain, so the arrival time of a message matters.
     let failed = calm.reference.ended.iter().position(|(_, status, _)| *status != RunStatus::Done);
     if certain && let Some(failed) = failed {
         assert_eq!(crashed.reference.ended[..=failed], calm.reference.ended[..=failed]);
@@ -48,7 +52,7 @@ fn check(seed: u64) -> Option<(u32, bool)> {
     Some((wild.reference.doubts + crashed.reference.doubts, certain))
 }
 
-/// Everything happens in the tales.
+/// Every kind of fact occurs in the tales.
 #[test]
 fn tales_tell_of_everything() {
     let journals = (0..1_000).flat_map(|seed| tell(seed, Tale::Wild).journal);
@@ -63,7 +67,7 @@ fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Plays `WINDLASS_SCHEDULES` schedules (2,500), beginning at the seed `WINDLASS_SEED` (0).
+/// Plays `WINDLASS_SCHEDULES` schedules (2,500), starting with the seed `WINDLASS_SEED` (0).
 // rows: SK-G3, SK-G11, SK-G12, SK-C10, SK-C14, SK-C15, ZE-P6
 #[test]
 fn random_crash_schedules() {
@@ -94,7 +98,7 @@ fn random_crash_schedules() {
             });
         }
     });
-    // A world in which nothing goes wrong tests nothing.
+    // The schedules must contain enough lost outcomes to be meaningful.
     assert!(count < 1_000 || doubts.load(Ordering::Relaxed) > count / 20);
     assert!(count < 1_000 || equal.load(Ordering::Relaxed) > count / 20);
 }

@@ -1,4 +1,4 @@
-//! The words of a golden transcript's lines.
+//! Parses the lines of a golden transcript.
 
 use windlass_machine::{CallKey, Run};
 
@@ -17,7 +17,7 @@ pub fn words(line: &str) -> Vec<String> {
             }),
             '"' if depth == 0 => {
                 quoted = !quoted;
-                // An empty text is a word too.
+                // An empty quoted text counts as a word.
                 if !quoted && word.is_empty() {
                     found.push(String::new());
                 }
@@ -44,7 +44,7 @@ pub fn words(line: &str) -> Vec<String> {
     found
 }
 
-/// The value of `name=value` among the words.
+/// Returns the value of `name=value` among the words.
 pub fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
     words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }

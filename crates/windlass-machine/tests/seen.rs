@@ -1,4 +1,4 @@
-//! What is known of a call, in the words of a transcript.
+//! Parses the description of a call in a transcript.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use windlass_machine::*;
 
 use crate::fixture::{approvers, as_asked, known, known_call, rule};
 
-/// What follows the first word: `ask,previews,quorum:2`.
+/// The flags after the first word: `ask,previews,quorum:2`.
 #[derive(Default)]
 pub struct Flags<'a> {
     words: Vec<&'a str>,
@@ -38,7 +38,7 @@ impl<'a> Flags<'a> {
         self.words.contains(&word)
     }
 
-    /// What a call or a tool asks people.
+    /// Returns the interrupt that a call or a tool opens.
     pub fn asks(&self, what: &str) -> InterruptKind {
         match what {
             "question" => InterruptKind::Question(Box::new(Question {
@@ -57,19 +57,19 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// The rule about a tool that the flags of its call tell of.
+/// Returns the rule that the flags of a call describe.
 pub fn rule_of(tool: &str, how: &str) -> Option<Rule> {
     let terms = Flags::of(how).terms;
     let is_asked = terms != Terms::default() && !how.starts_with("question");
     is_asked.then(|| rule(Verdict::Ask, tool, terms))
 }
 
-/// The arguments as conditions of rules see them.
+/// Parses arguments for the conditions of rules.
 pub fn read(arguments: &str) -> Option<Arc<serde_json::Value>> {
     serde_json::from_str(arguments).ok().map(Arc::new)
 }
 
-/// What is known of a call: its class, or how it differs from what is usual, then flags.
+/// Returns the view of a call from its description: the class or the deviation from the default, then flags.
 pub fn seen(how: &str, arguments: &str) -> CallView {
     let flags = Flags::of(how);
     let once = |allowed| known_call(EffectClass::Once, allowed, as_asked(arguments));
@@ -107,7 +107,7 @@ pub fn seen(how: &str, arguments: &str) -> CallView {
     CallView::Known(Box::new(known))
 }
 
-/// What has changed about a call since.
+/// Applies a later change to a call.
 pub fn mark(call: &mut CallView, word: &str) {
     match (word, &mut *call) {
         ("gone", _) => *call = CallView::Unknown,

@@ -1,4 +1,4 @@
-//! What people and programs say is recorded up to a size; what is longer is refused with the limit.
+//! Texts from people and programs are recorded up to a maximum size; longer ones are rejected with the limit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn take(machine: &mut Machine, input: &Input) {
     machine.handle(input, Timestamp(1_000)).unwrap();
 }
 
-/// What is known of the run's only call.
+/// The view of the run's only call.
 fn pay() -> View {
     fixture::view(vec![known(EffectClass::Once, false, as_asked("{}"))])
 }
@@ -20,7 +20,7 @@ fn asking() -> Machine {
     asking_about(pay())
 }
 
-/// A run whose only call is known as it is here.
+/// A run whose only call has this view.
 fn asking_about(view: View) -> Machine {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
@@ -30,7 +30,7 @@ fn asking_about(view: View) -> Machine {
     machine
 }
 
-/// The same after it was approved and lost.
+/// Like [`asking`], after the call was approved and lost.
 fn in_doubt() -> Machine {
     let mut machine = asking();
     take(&mut machine, &answer("r.1.0.0", Answer::Approve));
@@ -42,7 +42,7 @@ fn in_doubt() -> Machine {
     machine
 }
 
-/// A run whose only call is a question that takes everything.
+/// A run whose only call is a question that accepts any answer.
 fn questioning() -> Machine {
     let question = Question { summary: "Which?".into(), free_input: true, ..Question::default() };
     let mut known = fixture::known_call(EffectClass::Pure, true, as_asked("{}"));
@@ -54,7 +54,7 @@ fn answer(interrupt: &str, answer: Answer) -> Input {
     fixture::answered(interrupt, answer, pay())
 }
 
-/// What fits is recorded; one byte more is refused with both figures.
+/// Checks that the maximum size is accepted, and that one byte more is rejected with both numbers.
 fn check(machine: &Machine, say: impl Fn(String) -> Input) {
     let handle = |size_bytes| machine.clone().handle(&say("x".repeat(size_bytes)), Timestamp(2_000));
     assert!(handle(INLINE_MAX_BYTES).is_ok());
@@ -71,24 +71,24 @@ fn an_answer_is_recorded_up_to_a_size() {
     check(&in_doubt(), |text| answer("r.1.0.1", Answer::Fail { reason: Some(text) }));
     let reply = |reply| answer("r.1.0.0", Answer::Reply(Box::new(reply)));
     check(&questioning(), |text| reply(Reply { text: Some(text), ..Reply::default() }));
-    // The quotes of a text count: what is recorded is JSON.
+    // The quotes count, because the text is recorded as JSON.
     check(&questioning(), |text| reply(Reply { values: Some(text[2..].into()), ..Reply::default() }));
 }
 
 #[test]
 fn a_note_is_recorded_up_to_a_size() {
-    // The quotes of a text count: what is recorded is JSON.
+    // The quotes count, because the text is recorded as JSON.
     let note = |text: String| Input::Note { name: "n".into(), data: text[2..].into() };
     check(&asking(), note);
     check(&asking(), |text| Input::Note { name: text, data: serde_json::Value::Null });
 }
 
-/// What is longer than anybody reads: a trace, or the page of a proxy.
+/// A text longer than a person reads, such as a trace or a proxy's error page.
 fn page() -> String {
     format!("<html>{}</html>", "\u{e9}".repeat(5_000_000))
 }
 
-/// The beginning is kept, and the rest counted.
+/// Checks that the beginning is kept and the length of the rest is stated.
 fn check_shortened(text: &str) {
     assert!(text.contains("<html>\u{e9}") && !text.contains("</html>"), "{text}");
     assert!(text.contains(" of 5000013 characters left out"), "{text}");

@@ -1,4 +1,4 @@
-//! The story of a seed: which agents, which messages, and what the model says at each step.
+//! The story of a seed: its agents, its messages, and the model's reply at each step.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl World {
         Input::Message(Box::new(new))
     }
 
-    /// What the model says: a matter of seed, run and step alone.
+    /// Returns the model's reply, which depends on seed, run and step alone.
     pub fn model_says(&self, run: &RunId, attempt: Attempt) -> Input {
         let mut dice = fixture::dice(&[self.seed, hash(run.as_str()), u64::from(attempt.step)]);
         let mut calls = Vec::new();
@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-/// Some call and what is known of it.
+/// Returns a random call with its view.
 pub fn some_call(dice: &mut Dice, arguments: &str) -> (&'static str, CallView) {
     let class = match dice.below(6) {
         0 => EffectClass::Idempotent,
@@ -155,14 +155,14 @@ fn question(dice: &mut Dice) -> KnownCall {
     KnownCall { asks, area: Area::People, ..known_call(class, dice.one_in(2), as_asked("{}")) }
 }
 
-/// Tools whose calls rules ask about.
+/// Tools with rules that require approval.
 pub const GUARDED: [&str; 2] = ["Pay", "Send"];
 
-/// A tool whose calls a person has allowed beforehand.
+/// A tool with a grant.
 const GRANTED: &str = "Deploy";
 
-/// The policy that a tale begins with. Where a grant is counted, the outcome depends on when what happens: in wild tales
-/// alone.
+/// Returns the initial policy of a tale. With a counted grant the outcome depends on timing, so those only occur in
+/// wild tales.
 pub fn policy(seed: u64, tale: Tale) -> Policy {
     let mut dice = fixture::dice(&[seed, 80]);
     let rules = GUARDED
@@ -183,7 +183,8 @@ pub fn policy(seed: u64, tale: Tale) -> Policy {
     Policy { rules, grants: vec![grant], ..Policy::default() }
 }
 
-/// Terms that somebody can meet. Where time has a say, the outcome depends on it: in wild tales alone.
+/// Returns terms that the people can meet. With an expiry the outcome depends on timing, so those only occur in wild
+/// tales.
 pub fn some_terms(dice: &mut Dice, tale: Tale) -> Terms {
     let mut terms = match dice.below(3) {
         0 => fixture::terms(2, &[], None),

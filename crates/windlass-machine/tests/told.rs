@@ -1,13 +1,13 @@
-//! Facts, blocks and texts as a transcript shows them: each on one line.
+//! Formats facts, blocks and texts for a transcript, each on one line.
 
 use std::fmt::Write;
 
 use windlass_machine::*;
 
-/// When a transcript begins.
+/// Start time of a transcript.
 pub const START: u64 = 1_000_000;
 
-/// A value that JSON shows as a text.
+/// Formats a value that JSON encodes as a text.
 pub fn text(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value).unwrap() {
         serde_json::Value::String(text) => text,
@@ -38,7 +38,7 @@ pub fn block(block: &Block) -> String {
     }
 }
 
-/// A fact on one line. Exhaustive, so that a new kind is told too.
+/// Formats a fact on one line. The match is exhaustive, so that a new kind must be added.
 pub fn told(fact: &Fact) -> String {
     match fact {
         Fact::ThreadCreated { thread, .. } => format!("thread.created {thread}"),
@@ -135,7 +135,7 @@ pub fn told(fact: &Fact) -> String {
     }
 }
 
-/// A time as seconds since the beginning.
+/// Formats a time as seconds since the start.
 pub fn time(at: Timestamp) -> String {
     format!("+{} s", at.since(Timestamp(START)) as f64 / 1000.0)
 }
@@ -241,7 +241,7 @@ fn told_of_interrupt(fact: &Fact) -> String {
     }
 }
 
-/// The roles that somebody had.
+/// Formats the roles of a person.
 fn told_roles(roles: &[String]) -> String {
     if roles.is_empty() { String::new() } else { format!(" as {}", roles.join(",")) }
 }
@@ -266,7 +266,7 @@ fn told_kind(kind: &InterruptKind) -> String {
     }
 }
 
-/// What of the terms differs from the usual ones.
+/// Formats the fields of the terms that differ from the default.
 fn told_terms(terms: &Terms) -> String {
     let fields = |terms: &Terms| match serde_json::to_value(terms).unwrap() {
         serde_json::Value::Object(fields) => fields,

@@ -1,7 +1,7 @@
-//! Golden transcripts: `golden/*.txt`, whose listing is the list of behaviours.
+//! Golden transcripts in `golden/*.txt`; their listing is the list of behaviours.
 //!
-//! A line that begins with `> ` is an input; what follows is what was recorded (`+`), refused (`!`),
-//! wanted (`*`) or is due (`~`). `UPDATE=1` rewrites what follows. A `#` line is a comment.
+//! A line that starts with `> ` is an input. The lines after it are the recorded events (`+`), rejects (`!`), wanted
+//! commands (`*`) and deadlines (`~`). `UPDATE=1` rewrites these lines. A `#` line is a comment.
 
 mod answer;
 mod driver;
@@ -18,7 +18,7 @@ use crate::script::{has, json, key, number, option, words};
 use crate::seen::{Flags, mark, rule_of, seen};
 use crate::told::{START, block, shown, text, time, told};
 
-/// Who an input is from: Ann, who owns the thread, unless the line says otherwise.
+/// Returns the sender of an input: Ann, who owns the thread, unless the line names another.
 fn sender(words: &[String]) -> Principal {
     option(words, "as").unwrap_or("ann").into()
 }
@@ -29,10 +29,10 @@ struct Stage {
     journal: Vec<Event>,
     agent: Agent,
     options: RunOptions,
-    /// The policy that counts now, and how often it has changed.
+    /// The current policy, and the number of its changes.
     policy: Policy,
     version: u64,
-    /// What is known of the step's calls by now.
+    /// Current view of the step's calls.
     calls: Vec<CallView>,
     now: u64,
     messages: u32,
@@ -69,7 +69,7 @@ impl Stage {
         }
     }
 
-    /// Plays one line; returns what is to be read below it.
+    /// Plays one line. Returns the lines to write below it.
     fn play(&mut self, line: &str) -> String {
         let words = words(line);
         let mut out = String::new();
@@ -139,13 +139,13 @@ impl Stage {
         }
     }
 
-    /// The store counts a grant's use in the append that records it.
+    /// Counts a grant's use, as the store does in the append that records it.
     fn use_grant(&mut self, id: &str) {
         let grant = self.policy.grants.iter_mut().find(|grant| grant.id == id).expect("a grant");
         grant.remaining = grant.remaining.map(|count| count.checked_sub(1).expect("a use that is left"));
     }
 
-    /// What the driver knows once an input has been taken: edited arguments are those that will be sent.
+    /// Updates the driver's view after an input was accepted: edited calls get their new arguments.
     fn learn(&mut self, input: &Input) {
         let view = match input {
             Input::ModelReplied(replied) => &replied.view,
@@ -159,13 +159,13 @@ impl Stage {
         self.calls.clone_from(&view.calls);
     }
 
-    /// The policy, with the open calls as they stand.
+    /// Returns a view with the policy and the open calls.
     fn view(&self) -> View {
         let (version, policy) = (self.version, Arc::new(self.policy.clone()));
         View { version, policy, ..fixture::view(self.calls.clone()) }
     }
 
-    /// The same after something has changed, in words for each call: `ask`, `allow`, `deny`, `schema`, `gone`, `-`.
+    /// Returns a view after changes, with one word for each call: `ask`, `allow`, `deny`, `schema`, `gone`, `-`.
     fn changed(&self, words: &[String]) -> View {
         let mut view = View { version: self.version + 1, ..self.view() };
         for (call, word) in view.calls.iter_mut().zip(words) {
@@ -241,7 +241,7 @@ impl Stage {
         vec![input]
     }
 
-    /// What the driver reports of tools and budgets.
+    /// Parses a driver's report about tools and budgets.
     fn reported(&mut self, words: &[String]) -> Input {
         match words[0].as_str() {
             "asks" => {
@@ -357,7 +357,7 @@ impl Stage {
         }
     }
 
-    /// A rule of the same name is replaced.
+    /// Replaces the rule of the same name.
     fn set_rule(&mut self, rule: Rule) {
         self.policy.rules.retain(|other| other.name != rule.name);
         self.policy.rules.push(rule);
@@ -450,7 +450,7 @@ impl Stage {
     }
 }
 
-/// Plays a script; returns it with what came of each line.
+/// Plays a script. Returns it with the result of each line.
 fn played(script: &str) -> String {
     let mut stage = Stage::new();
     let mut out = String::new();
@@ -467,7 +467,7 @@ fn played(script: &str) -> String {
     out
 }
 
-// Each transcript names the rows that it shows.
+// Each transcript names the rows that it covers.
 #[test]
 fn golden_transcripts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

@@ -1,6 +1,6 @@
 //! A tiny world around a tiny driver: a model, tools and people whose story a seed decides, and processes that die.
 //!
-//! The driver here keeps the contract of the crate's manual and nothing else: decide, append, apply, act.
+//! The driver follows the contract in the crate's documentation and nothing else: decide, append, apply, act.
 
 mod check;
 mod lack;
@@ -17,14 +17,14 @@ use crate::people::refill;
 use crate::reference::Reference;
 use crate::story::{self, hash};
 
-/// How a story is told.
+/// The variant of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tale {
-    /// Nothing dies, and nobody changes their mind.
+    /// No process dies, and people do not change their decisions.
     Calm,
-    /// As calm, but processes die and appends have unknown outcomes.
+    /// Like `Calm`, but processes die and appends have unknown outcomes.
     Crashing,
-    /// Everything happens.
+    /// Everything can happen.
     Wild,
 }
 
@@ -35,7 +35,7 @@ pub struct World {
     pub now: u64,
     pub journal: Vec<Event>,
     pub reference: Reference,
-    /// Inputs from outside: they outlive a process until an append has consumed them.
+    /// Inputs from outside, which outlive a process until an append has consumed them.
     pub outside: VecDeque<Input>,
     pub machine: Machine,
     pub mail: VecDeque<Input>,
@@ -46,23 +46,23 @@ pub struct World {
     pub messages: u64,
     pub sent: u64,
     pub answered: HashSet<(InterruptId, &'static str)>,
-    /// The policy that counts now, and how often it has changed.
+    /// The current policy, and the number of its changes.
     pub policy: Policy,
     pub version: u64,
-    /// What is known of the calls of a step by now.
+    /// Current views of the calls of each step.
     pub known: HashMap<(RunId, u32), Vec<CallView>>,
-    /// Effects that took place on the far side, with what a read finds of them.
+    /// Effects that took place in the outside world, with the result that a read finds.
     done: HashMap<EffectId, Vec<Block>>,
-    /// Steps for which the store had no room once.
+    /// Steps that a budget refused once.
     pub refused: HashSet<(RunId, Attempt)>,
     last_request: Option<(RunId, ModelRequest)>,
     given_up: bool,
     moved: bool,
-    /// Whether a call was judged by a later process than the one to which its reply came.
+    /// Whether a call was judged by a later process than the one that received the reply.
     pub judges_late: bool,
 }
 
-/// What a tool says in the end, whoever tells it.
+/// Returns the final result of a call, from its tool or from a read.
 fn result_of(effect: &EffectId, answer: Option<&Answer>) -> Vec<Block> {
     let answer = answer.map(|answer| serde_json::to_string(answer).expect("an answer is JSON"));
     vec![Block::text(format!("result of {effect} {}", answer.unwrap_or_default()))]
@@ -124,7 +124,7 @@ impl World {
         true
     }
 
-    /// Handles a few inputs, appends once, then acts.
+    /// Handles some inputs, appends once, then acts.
     fn turn(&mut self) -> bool {
         let before = self.machine.clone();
         let mut batch = Vec::new();
@@ -158,16 +158,16 @@ impl World {
                 self.machine.apply(&event);
                 batch.push(event);
             }
-            // A reject has no events: then this is the state before.
+            // A reject has no events, so the state is the previous one.
             assert_eq!(decider, self.machine, "the state after a decision is the fold of its events");
         }
         if self.crashes(30) {
-            // Decided, never appended.
+            // Decided but never appended.
             self.crash();
             return false;
         }
         if let Some(refused) = self.refusal(&batch) {
-            // The store has no room for it: nothing was written, and the machine is told before all else.
+            // A budget has no room: nothing was written, and the machine receives the refusal first.
             self.machine = before;
             taken.into_iter().rev().for_each(|input| self.mail.push_front(input));
             self.mail.push_front(refused);
@@ -175,7 +175,7 @@ impl World {
         }
         let unknown = self.crashes(20);
         if unknown && self.dice.one_in(2) {
-            // The append failed: nothing of the batch happened, and the inputs are still there.
+            // The append failed: nothing of the batch was written, and the inputs are still pending.
             self.machine = before;
             taken.into_iter().rev().for_each(|input| self.mail.push_front(input));
             return false;
@@ -194,14 +194,14 @@ impl World {
         }
         self.outside.drain(..outside);
         if unknown {
-            // The append happened although the call failed: the journal says so.
+            // The append was written although the call failed: the journal shows it.
             let mut restored = fold(&self.journal);
             restored.lack(self.lacked());
             assert_eq!(restored, self.machine, "state is the fold of the journal");
             self.machine = restored;
         }
         if self.crashes(25) {
-            // Appended, never acted on.
+            // Appended but never acted on.
             self.crash();
             return false;
         }
@@ -214,7 +214,7 @@ impl World {
         self.mail.iter().any(|input| matches!(input, Input::Lost { command: lost, .. } if lost == command))
     }
 
-    /// Starts what the batch has made wanted; what is no longer wanted is told to stop.
+    /// Starts the commands that the batch made wanted, and cancels those that are no longer wanted.
     fn act(&mut self, batch: &[Event]) {
         let wants = self.machine.wants();
         let begun = self.machine.unfinished();
@@ -229,7 +229,7 @@ impl World {
                 _ => false,
             })
         };
-        // What a cancel in the same batch overtook was never started, and nobody else will report it.
+        // A command that a cancel in the same batch overtook was never started, and only this driver can report it.
         for command in begun {
             if self.flying.contains(&command)
                 || wants.contains(&command)
@@ -250,7 +250,7 @@ impl World {
                 continue;
             }
             let fresh = is_fresh(&command);
-            // What changes nothing is made whenever it is wanted.
+            // Commands without effects are started whenever they are wanted.
             let changes_nothing = matches!(command, Command::PreviewTool { .. } | Command::Reconcile { .. });
             assert!(
                 fresh || changes_nothing,
@@ -260,7 +260,7 @@ impl World {
                 && self.tale == Tale::Wild
                 && self.dice.one_in(30)
             {
-                // Its tool is another one by now.
+                // The tool has changed since the verdict.
                 let (call, start) = (*call, *start);
                 self.mail.push_back(Input::NotDispatched { call, start, view: View::default() });
                 continue;
@@ -275,7 +275,7 @@ impl World {
                 let repeats = !matches!(class, EffectClass::Once | EffectClass::Reconcile { .. })
                     || self.reference.watched.contains(effect);
                 assert!(repeats || *count <= 1 + again, "{effect} repeated unasked");
-                // A tool that only asks has not done anything yet.
+                // A tool that only asks has had no effect yet.
                 let kept = Wants::of(reply.as_deref(), resumed.as_deref());
                 let does = self.will_ask(effect, kept).is_none() && self.will_defer(effect, kept).is_none();
                 if self.dice.one_in(2) && does {
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Whether the end of a command waits in the mailbox.
+    /// Whether the result of a command is in the mailbox.
     fn ending(&self, command: &Command) -> bool {
         self.mail.iter().any(|input| match (input, command) {
             (Input::ModelReplied(reply), Command::CallModel { attempt, .. }) => reply.attempt == *attempt,
@@ -325,7 +325,7 @@ impl World {
         self.lack();
     }
 
-    /// Something in flight comes to an end.
+    /// Completes a random command in flight.
     fn fly(&mut self) {
         self.now += self.dice.below(300);
         if self.flying.is_empty() || self.dice.one_in(3) {
@@ -338,7 +338,7 @@ impl World {
                 self.tool_ends(call, &effect, (reply.as_deref(), resumed.as_deref()))
             }
             Command::PreviewTool { call, round, arguments, .. } => {
-                // The world may have changed since the last look.
+                // The preview may have changed since the last one.
                 let now = if self.tale == Tale::Wild && self.dice.one_in(4) { round } else { 0 };
                 let preview = format!("it would do {:?} {now}", arguments.inline());
                 let digest = Digest::of(preview.as_bytes());
@@ -379,7 +379,7 @@ impl World {
             return Input::ToolAsked { call, kind: Box::new(kind), terms: Terms::default(), state };
         }
         let content = result_of(effect, reply.map(|reply| &reply.answer));
-        // What a read finds of a lost call is never summed up: with that, a crash would change the history.
+        // The result of a read is never offloaded; if it were, a crash would change the history.
         let dice = fixture::dice(&[self.seed, hash(effect.as_str()), 300]).one_in(3);
         let offloads = dice && self.tale == Tale::Wild;
         let offloaded = offloads.then(|| {
@@ -388,11 +388,11 @@ impl World {
             let summary = format!("a summary of {effect}").into();
             Box::new(Offloaded { reference: effect.to_string(), payload, summary })
         });
-        // Some change a file first.
+        // Some calls change a file first.
         if self.tale == Tale::Wild && fixture::dice(&[self.seed, hash(effect.as_str()), 400]).one_in(3) {
             self.mail.push_back(Input::FileChanging { call, change: fixture::file_change() });
         }
-        // Some tools keep something: who has written last.
+        // Some tools store state: the last writer.
         let keeps = fixture::dice(&[self.seed, hash(effect.as_str()), 200]).one_in(3);
         let kept = || Box::new(Kept { name: "tasks".into(), value: effect.to_string().into() });
         Input::ToolReturned {
@@ -406,13 +406,13 @@ impl World {
         }
     }
 
-    /// Whether a tool asks something before it does anything; one that was replied to may ask once more.
+    /// Whether a tool asks something before it has an effect; after a reply it may ask once more.
     fn will_ask(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
         let asks = fixture::dice(&[self.seed, hash(effect.as_str()), kept.asked]).one_in(10);
         (kept.asked < 2 && asks).then_some(kept.asked)
     }
 
-    /// How long a tool puts its call off, where it does.
+    /// Returns how long a tool defers its call, if it does.
     fn will_defer(&self, effect: &EffectId, kept: Wants) -> Option<u64> {
         let mut dice = fixture::dice(&[self.seed, hash(effect.as_str()), 100 + kept.deferred]);
         let defers = kept.deferred < 3 && dice.one_in(6);
@@ -453,11 +453,11 @@ impl World {
         input
     }
 
-    /// Nothing is on its way: time passes, somebody acts, or the tale is over.
+    /// Nothing is in flight: time passes, a person acts, or the tale ends.
     fn idle(&mut self) -> bool {
         if let Some(deadline) = self.machine.deadline() {
             self.now = self.now.max(deadline.0 + 20);
-            // Clocks jump only in wild tales.
+            // Clocks only jump in wild tales.
             let is_sure = self.tale != Tale::Wild || self.dice.one_in(2);
             let open = self.machine.state().run.iter().flat_map(Run::open);
             let confirmed = open.filter(|_| is_sure).map(|(_, asked)| asked.interrupt.clone()).collect();
@@ -468,11 +468,11 @@ impl World {
             return true;
         }
         if self.tale == Tale::Wild && self.dice.one_in(10) {
-            // Nobody ever answers: the run waits for good.
+            // No person ever answers, so the run waits indefinitely.
             self.given_up = true;
             return false;
         }
-        // Whoever has replied in vain replies again.
+        // People whose answers were rejected answer again.
         self.answered.clear();
         if self.answer() {
             return true;
@@ -486,7 +486,7 @@ impl World {
     }
 }
 
-/// Tells a story to its end.
+/// Plays a story to its end.
 pub fn tell(seed: u64, tale: Tale) -> World {
     let mut world = World::new(seed, tale);
     for _ in 0..5_000 {

@@ -25,8 +25,8 @@ impl Engine {
 }
 
 impl RunHandle<'_> {
-    /// Waits until a run has ended, or waits for a person or for a tool of its own that this process does not have.
-    /// If the process that drives it dies meanwhile, this one takes over.
+    /// Waits until a run has ended, or waits for a person, or waits for one of its own tools that this process does
+    /// not have. If the process that drives it dies meanwhile, this one takes over.
     ///
     /// A queued run is awaited from its queue position to its end. If the active run takes the message as steering,
     /// the wait ends with that run. If the thread becomes idle without taking the message, the outcome has

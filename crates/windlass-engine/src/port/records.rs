@@ -201,7 +201,7 @@ pub struct PreparedChange {
     pub write: PreparedWrite,
 }
 
-/// The effect of a change, as it is stored.
+/// The effect of a change, in stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreparedWrite {
     /// Writes the record.

@@ -23,7 +23,7 @@ use super::registry::Registered;
 pub const SHOWN_TOKENS: u64 = 4_000;
 
 /// A group of tools. A tool belongs to the first toolset that names it. A server's tool that no toolset names belongs
-/// to the toolset of its own tag, or to one with its server's name.
+/// to the toolset that its tag names, or to one with its server's name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Toolset {
     /// Name that the model uses for it.

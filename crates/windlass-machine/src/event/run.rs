@@ -172,7 +172,7 @@ pub enum Surface {
     /// A program: a reached limit is a typed failure.
     #[default]
     Headless,
-    /// A person, who is asked at a reached limit. (CF-4)
+    /// A person, whom the run asks at a reached limit. (CF-4)
     Chat,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
     let (tool, pure) = (call.tool.clone(), call.class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {
         if r.lacks(&tool) {
-            // A process that has the tool will report the call as lost again.
+            // It is found lost again where its tool is.
             return;
         }
         let text = format!("the tool `{tool}` is no longer available");

@@ -239,7 +239,7 @@ impl Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Allow,
-    /// An ask rule that may match.
+    /// An ask rule of which it is unclear whether it fits.
     UnclearAsk,
     Ask,
     /// A deny rule that may match.

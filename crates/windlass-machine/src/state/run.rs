@@ -78,7 +78,7 @@ pub struct Run {
     pub effects: Vec<CallKey>,
     /// Dispatched calls by tool, for tools with a limit on calls.
     pub calls_of: BTreeMap<ToolName, u32>,
-    /// Whether the time limit was reached, and a person is asked before the next step.
+    /// Whether the time limit was reached, so that the run asks a person before the next step.
     pub is_overtime: bool,
     /// Limits that people have raised.
     pub raised: BTreeMap<String, u64>,

@@ -1,6 +1,6 @@
 //! One event of each kind, for the golden journal.
 //!
-//! The order is that of the file; a new kind goes to the end.
+//! The order is that of the file; a new kind is added at the end.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_machine::*;
 
 use crate::fixture;
 
-/// Each kind with its fields filled, then with those left out that may be. What is new goes to the end.
+/// Returns each kind with all fields, then without the optional ones. New samples are added at the end.
 pub fn samples() -> Vec<Event> {
     let facts =
         [thread_facts(), run_facts(), step_facts(), call_facts(), interrupt_facts(), later_facts()].concat();

@@ -1,7 +1,6 @@
-//! What people are asked, said a second time and simply: whose approval counts, how many are needed, and what an answer
-//! leads to.
+//! An independent model of interrupts: whose approval counts, how many are needed, and the effect of an answer.
 //!
-//! It decides nothing about when a call may start.
+//! It does not decide when a call may start.
 
 use windlass_machine::*;
 
@@ -9,7 +8,7 @@ use super::Reference;
 use super::call::{Leave, ReferenceCall, effect, open, opened};
 use crate::fixture;
 
-/// Something that waits for an outside reply.
+/// An open interrupt.
 #[derive(Clone, Debug)]
 pub struct ReferenceAsked {
     pub interrupt: InterruptId,
@@ -21,7 +20,7 @@ pub struct ReferenceAsked {
 }
 
 impl ReferenceAsked {
-    /// Somebody approves whose approval counts.
+    /// Counts an approval by a permitted approver.
     fn approved(&self, by: &Principal) {
         let counts = fixture::may_approve(by.as_str(), fixture::roles_of(by.as_str()), &self.terms);
         assert!(counts, "{by} approved {self:?}");
@@ -94,7 +93,7 @@ impl Reference {
         all.find(|asked| asked.interrupt == *interrupt).expect("an open interrupt")
     }
 
-    /// Whoever replies may do so, and is who they are.
+    /// Checks that the person may answer, and that the recorded roles are correct.
     fn check_voter(&mut self, interrupt: &InterruptId, by: &Principal, roles: &[String]) {
         let owner = self.owner.clone();
         let for_whom = self.run().by.clone();
@@ -115,7 +114,7 @@ impl Reference {
             }
         }
         let late = asked.terms.expires_in_ms.is_some_and(|ms| self.at >= asked.since.plus_ms(ms));
-        // The policy withdraws and releases; it says no only to what nobody answered in time.
+        // The policy withdraws interrupts and allows calls; it only denies on expiry.
         assert!(!the_policys || late || matches!(answer, Answer::Approve | Answer::Withdrawn));
         if let (InterruptKind::Limit(limit), Answer::Raise { to }) = (&asked.kind, answer) {
             assert!(*to > limit.figure && *to > limit.used, "raised to what is no more");
@@ -140,7 +139,7 @@ impl Reference {
                 asked.votes.push(by.clone());
                 assert!(the_policys || asked.has_enough(), "not enough for {asked:?}");
                 call.approved_preview = call.shown;
-                // Where the policy allows the call by now, its verdict follows.
+                // If the policy now allows the call, a verdict follows.
                 let released = the_policys && !(late && asked.terms.on_expiry == Expiry::Approve);
                 (!released).then_some(Leave::Approved(call.approval))
             }

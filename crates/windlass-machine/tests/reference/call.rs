@@ -1,4 +1,4 @@
-//! What may become of a call, said a second time.
+//! An independent model of the life of a call.
 
 use std::sync::Arc;
 
@@ -6,33 +6,33 @@ use windlass_machine::*;
 
 use super::{Reference, ReferenceAsked, ReferenceRun};
 
-/// Why a call may be dispatched. A dispatch uses it up.
+/// A permission to dispatch a call. A dispatch uses it up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Leave {
-    /// The gate says so.
+    /// The gate allowed the call.
     Allowed,
-    /// People, or the policy in their place, said so of exactly this.
+    /// People, or the policy on expiry, approved exactly this call.
     Approved(Digest),
-    /// What the call asked was replied to.
+    /// The call's own question was answered.
     Replied,
-    /// A person said that it was not done.
+    /// A person said that the call was not done.
     Retry,
 }
 
-/// Where a call stands whose outcome is not at hand.
+/// Activity of a call without a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doing {
     Nothing,
     Running,
-    /// Put off until then.
+    /// Deferred until this time.
     Sleeping(Timestamp),
-    /// Its preview is looked up, the second time after an approval.
+    /// A preview is being made; `again` if the call was already approved.
     Looking {
         again: bool,
     },
-    /// Its outcome is read; the try.
+    /// A read for the outcome is in flight; the number of the read.
     Reading(u32),
-    /// Its outcome will be read again.
+    /// Another read for the outcome will follow.
     Unresolved,
 }
 
@@ -41,28 +41,28 @@ pub struct ReferenceCall {
     pub call: ToolCall,
     pub class: EffectClass,
     pub leave: Option<Leave>,
-    /// What its newest start has used up: the leave, and whether it was parked.
+    /// The permission that its newest start has used up, and whether the call was parked.
     spent: (Option<Leave>, bool),
-    /// Whether people said so.
+    /// Whether people gave the permission.
     pub by_people: bool,
     pub asked: Option<ReferenceAsked>,
     pub in_doubt: bool,
     pub parked: bool,
     pub doing: Doing,
     pub starts: u32,
-    /// Starts since it was put off.
+    /// Starts since the last deferral.
     pub tries: u32,
-    /// Whether what is left of it may be repeated, whatever its class.
+    /// Whether its rest may be repeated, whatever its class.
     pub watches: bool,
     pub looks: u32,
-    /// What an approval is bound to.
+    /// Digest that an approval is bound to.
     pub approval: Digest,
     pub previews: bool,
-    /// The preview that was shown last, and the one that was approved.
+    /// The preview shown last, and the one that was approved.
     pub shown: Option<Digest>,
     pub approved_preview: Option<Digest>,
     pub result: Option<ToolResult>,
-    /// What the model sees of it instead.
+    /// Summary that the model sees instead of the result.
     pub summary: Option<Content>,
 }
 
@@ -91,7 +91,7 @@ impl ReferenceCall {
         }
     }
 
-    /// Whether it stands in its place of the line, and is not over.
+    /// Whether the call occupies its place in the line without having a result.
     pub(super) fn holds_its_place(&self) -> bool {
         matches!(self.doing, Doing::Running | Doing::Sleeping(_) | Doing::Looking { again: true })
     }
@@ -103,7 +103,7 @@ impl ReferenceCall {
         }
     }
 
-    /// Whether somebody or something lets it be dispatched as it stands now.
+    /// Whether the call has a permission to be dispatched in its current form.
     pub(super) fn has_leave(&self) -> bool {
         let shown = self.approved_preview.is_some();
         match &self.leave {
@@ -117,17 +117,17 @@ impl ReferenceCall {
         }
     }
 
-    /// Whether the time to which it was put off is still to come.
+    /// Whether the call is deferred and its time has not come.
     fn sleeps(&self, now: Timestamp) -> bool {
         matches!(self.doing, Doing::Sleeping(until) if until > now)
     }
 
-    /// Whether people have approved it beside a preview.
+    /// Whether people have approved the call with a preview.
     pub(super) fn is_approved_as_shown(&self) -> bool {
         self.previews && self.approved_preview.is_some()
     }
 
-    /// Whether that preview was looked up again, and is the same.
+    /// Whether that preview was made again and is the same.
     fn was_looked_up(&self) -> bool {
         self.doing == (Doing::Looking { again: true }) && self.approved_preview == self.shown
     }
@@ -141,7 +141,7 @@ impl Reference {
             Fact::CallJudged { call, verdict, class, approval, previews, .. } => {
                 let call = open(run, *call);
                 assert!(call.asked.is_none(), "judged while somebody is asked");
-                // A repeat that the policy does not let through any more: what was lost stays lost.
+                // The policy no longer allows a repetition, so the lost call stays lost.
                 let lost = call.doing == Doing::Running;
                 assert!(!call.sleeps(now), "judged while it sleeps");
                 assert!(
@@ -152,7 +152,7 @@ impl Reference {
                 call.doing = Doing::Nothing;
                 call.leave = match verdict {
                     Verdict::Allow => Some(Leave::Allowed),
-                    // A call that asks people needs no leave; one that is asked about loses it.
+                    // A call that asks people needs no permission; a call that is asked about loses it.
                     Verdict::Ask => call.leave.take().filter(|leave| *leave == Leave::Replied),
                     Verdict::Deny => None,
                 };
@@ -184,7 +184,7 @@ impl Reference {
                 let call = &mut run.calls[index];
                 let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
                 run.approved += u32::from(approved && call.starts == 0);
-                // A repeat, and a call whose time had come, needed no leave of their own.
+                // A repetition and a resumed call need no permission of their own.
                 let again = matches!(call.doing, Doing::Running | Doing::Sleeping(_));
                 let leave = match (again, &call.spent.0) {
                     (true, Some(Leave::Replied)) => Some(Leave::Replied),
@@ -232,7 +232,7 @@ impl Reference {
         }
     }
 
-    /// A start is taken back.
+    /// Reverts a start.
     fn undispatched(&mut self, key: CallKey) {
         let run = self.run.as_mut().expect("a run is active");
         let id = effect(&run.id, key);
@@ -251,7 +251,7 @@ impl Reference {
         }
     }
 
-    /// What a call tells while it runs.
+    /// Handles what a running call reports.
     fn see_running(&mut self, fact: &Fact) {
         let run = self.run.as_mut().expect("a run is active");
         match fact {
@@ -303,7 +303,7 @@ impl Reference {
                 assert!(!dispatched || call.class == EffectClass::Pure, "{outcome:?} of a dispatched call");
             }
             Outcome::InDoubt => assert!(dispatched && call.doing != Doing::Running),
-            // Somebody may tell a result in place of a call that a hook stopped.
+            // A person may provide a result for a call that a hook stopped.
             Outcome::Told => assert_eq!(call.doing, Doing::Nothing),
             Outcome::Reconciled => assert!(matches!(call.doing, Doing::Reading(_))),
         }
@@ -330,7 +330,7 @@ impl Reference {
     }
 }
 
-/// A call asks: what it asks suits where it stands, and no leave outlives the question.
+/// A call opens an interrupt that fits its status; earlier permissions end.
 pub(super) fn opened(call: &mut ReferenceCall, asked: ReferenceAsked) {
     assert!(call.doing == Doing::Nothing && call.asked.is_none());
     assert_eq!(call.in_doubt, matches!(asked.kind, InterruptKind::InDoubt { .. }));
@@ -342,14 +342,14 @@ pub(super) fn opened(call: &mut ReferenceCall, asked: ReferenceAsked) {
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
             assert!(call.parked || call.starts == 0);
         }
-        // Whoever lets it go on is shown no preview.
+        // A person who answers a hook sees no preview.
         InterruptKind::Hook { .. } => call.shown = None,
         InterruptKind::InDoubt { .. } | InterruptKind::Limit(_) => {}
     }
     (call.asked, call.leave) = (Some(asked), None);
 }
 
-/// A call that has no result yet: a second result for it is a broken rule.
+/// Returns a call without a result; a second result for it is an error.
 pub(super) fn open(run: &mut ReferenceRun, key: CallKey) -> &mut ReferenceCall {
     assert_eq!(key.step, run.attempt.step);
     let call = &mut run.calls[key.index as usize];

@@ -1,4 +1,4 @@
-//! The lines of a transcript that answer what is asked.
+//! The lines of a transcript that answer interrupts.
 
 use windlass_machine::*;
 
@@ -28,7 +28,7 @@ impl Stage {
         Input::Answered { answers, by, grants: Vec::new(), note: None, view }
     }
 
-    /// One answer; the view is as the driver reads it for this answer.
+    /// Parses one answer. Updates the view to what the driver reads for this answer.
     fn given(&self, words: &[String], view: &mut View) -> Given {
         let interrupt = match words[0].as_str() {
             "run" => self.interrupt(None),
@@ -62,7 +62,7 @@ impl Stage {
                 };
                 known.value = read(&shown(arguments));
             }
-            // Behind the interrupt and the answer: `deny` is the person's word there, not a hook's.
+            // After the interrupt and the answer: a `deny` there is the person's answer, not a hook's.
             for word in &words[2..] {
                 mark(call, word);
             }
@@ -75,7 +75,7 @@ impl Stage {
         Given { interrupt, answer, approval }
     }
 
-    /// What an open approval is bound to.
+    /// Returns the digest that an open approval is bound to.
     fn approval(&self, interrupt: &InterruptId) -> Option<Digest> {
         match self.run()?.asking(interrupt)?.1.kind {
             InterruptKind::Approval { approval, .. } => Some(approval),
@@ -83,7 +83,7 @@ impl Stage {
         }
     }
 
-    /// The newest interrupt of a call, or of the run as a whole, open or not.
+    /// Returns the newest interrupt of a call, or of the run as a whole, open or not.
     fn interrupt(&self, index: Option<u32>) -> InterruptId {
         let found = self.journal.iter().rev().find_map(|event| match &event.fact {
             Fact::InterruptOpened { interrupt, call, .. } if call.map(|call| call.index) == index => {

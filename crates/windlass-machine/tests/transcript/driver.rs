@@ -1,4 +1,4 @@
-//! What a driver knows by itself: that time has passed, and that it has dispatched nothing of a start.
+//! The lines of a transcript that a driver reports by itself: passed time, and starts that were not dispatched.
 
 use windlass_machine::*;
 
@@ -6,7 +6,7 @@ use super::Stage;
 use crate::script::key;
 
 impl Stage {
-    /// `tick`: so many seconds pass by every clock; `jump`: by the wall clock alone.
+    /// `tick`: this many seconds pass on every clock; `jump`: on the wall clock alone.
     pub(super) fn ticked(&mut self, words: &[String]) -> Input {
         self.now += 1000 * words[1].parse::<u64>().unwrap();
         let open = self.run().into_iter().flat_map(Run::open).filter(|_| words[0] == "tick");

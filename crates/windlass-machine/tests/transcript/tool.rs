@@ -1,4 +1,4 @@
-//! The line of a transcript that a tool answers with.
+//! The lines of a transcript that contain a tool's result.
 
 use windlass_machine::*;
 

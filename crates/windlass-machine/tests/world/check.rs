@@ -1,4 +1,4 @@
-//! What has to hold in a tale, after each turn and at its end: the machine and the reference say the same.
+//! Invariants of a tale, after each turn and at its end: the machine and the reference model agree.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ impl World {
         assert_eq!(run.is_sleeping(), expected.is_sleeping());
         let flies = !self.machine.unfinished().is_empty() || !self.machine.wants().is_empty();
         let moves = flies || self.machine.deadline().is_some() || run.is_waiting();
-        // What waits for its tool is taken up by another process, which then judges it.
+        // A call that waits for its tool is resumed by another process, which then judges it.
         let judges = self.mail.iter().any(|input| matches!(input, Input::Rejudge { .. }));
         let moves = moves || judges || !self.machine.missing().is_empty();
         assert!(moves, "the run is stuck: {:?}", run.phase);
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// The request is the reference's history, in pairs, within the window, and extends the one before it.
+    /// Checks that the request is the reference's history, in pairs, within the window, and extends the previous one.
     fn check_request(&mut self) {
         let run = self.reference.run.as_ref().expect("a run is active");
         let request = self.machine.request().expect("a run is active");
@@ -78,7 +78,7 @@ impl World {
         self.last_request = Some((run.id.clone(), request));
     }
 
-    /// What a decision lets through is what the run's mode has, as the view knows it, said a second time.
+    /// Checks independently that a decision only allows calls that the run's mode permits.
     pub fn check_mode(&self, input: &Input, decided: &[Event]) {
         let view = match input {
             Input::ModelReplied(replied) => &replied.view,
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// No call of a class that writes is ever started in a mode that changes nothing.
+    /// Checks that no call of a writing class starts in a mode that changes nothing.
     pub fn check_start(&self, call: CallKey, class: EffectClass) {
         let mode = self.reference.run.as_ref().expect("a run is active").options.mode();
         assert!(mode == Mode::Agent || is_repeatable(class), "{call:?} of {class:?} is started in {mode:?}");

@@ -1,4 +1,4 @@
-//! Processes that do not have every tool of the run: what they take up waits where its tool is not.
+//! Processes that do not have every tool of the run: a call waits while its tool is missing.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,19 @@ use windlass_machine::*;
 
 use super::World;
 
-/// Tools that only some processes have: one that mostly runs unasked, one that a rule asks about, one that asks itself.
+/// Tools that only some processes have: one that usually runs without asking, one that a rule asks about, and one
+/// that asks people itself.
 const OWN: [&str; 3] = ["Tool", "Pay", "Question"];
 
 impl World {
-    /// Another process has the thread now: which tools it lacks, and what it judges at once because its tool was
-    /// nowhere before.
+    /// Another process takes the thread over. Sets the tools that it does not have, and lets it judge calls whose
+    /// tool was missing before.
     pub fn lack(&mut self) {
         let lacks = self.dice.one_in(3);
         self.have(if lacks { OWN.map(ToolName::from).into() } else { BTreeSet::new() });
     }
 
-    /// What the process lacks.
+    /// Returns the tools that the process does not have.
     pub fn lacked(&self) -> BTreeSet<ToolName> {
         OWN.map(ToolName::from).into_iter().filter(|tool| self.machine.lacks(tool)).collect()
     }
@@ -27,12 +28,12 @@ impl World {
         let run = self.machine.state().run.as_ref();
         if let Some(Phase::Calls(line)) = run.map(|run| &run.phase) {
             self.judges_late |= line.calls.iter().any(|call| call.status == CallStatus::New);
-            // A view with a version says that nobody has changed the policy.
+            // A view with a version means that the policy is unchanged.
             self.mail.push_back(Input::Rejudge { view: View { version: 1, ..View::default() } });
         }
     }
 
-    /// Gives a thread whose calls wait for their tools to a process that has them all.
+    /// Moves a thread whose calls wait for their tools to a process that has all tools.
     pub fn find_tools(&mut self) -> bool {
         let missing = !self.machine.missing().is_empty();
         if missing || !self.lacked().is_empty() {
@@ -43,7 +44,7 @@ impl World {
         false
     }
 
-    /// What a process sees of the calls of a step: nothing of those whose tool it lacks.
+    /// Returns a process's view of a step's calls: unknown for missing tools.
     pub fn seen(&self, mut calls: Vec<CallView>, names: impl Iterator<Item = ToolName>) -> Vec<CallView> {
         for (known, name) in calls.iter_mut().zip(names) {
             if self.machine.lacks(&name) {
@@ -53,7 +54,7 @@ impl World {
         calls
     }
 
-    /// Nothing is started, looked at or refused for want of a tool that another process has.
+    /// Checks that no call is started, previewed or refused because its tool is only in another process.
     pub fn check_lacks(&self, before: &Machine, decided: &[Event]) {
         let run = before.state().run.as_ref();
         let tool = |key: &CallKey| match run.map(|run| &run.phase) {

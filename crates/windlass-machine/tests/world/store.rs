@@ -1,4 +1,4 @@
-//! What the store counts: uses of grants, and room in budgets.
+//! The counts of the store: uses of grants, and room in budgets.
 
 use windlass_machine::*;
 
@@ -7,14 +7,14 @@ use crate::fixture;
 use crate::story::hash;
 
 impl World {
-    /// The store counts a grant's use in the append that records it; somebody may have revoked it by now.
+    /// Counts a grant's use in the append that records it; the grant may have been revoked meanwhile.
     pub fn use_grant(&mut self, id: &str) {
         for grant in self.policy.grants.iter_mut().filter(|grant| grant.id == id) {
             grant.remaining = grant.remaining.map(|count| count.saturating_sub(1));
         }
     }
 
-    /// A budget that has no room for a step once; in a wild tale now and then.
+    /// Returns a refusal of a budget: once for some steps, in a wild tale repeatedly.
     pub fn refusal(&mut self, batch: &[Event]) -> Option<Input> {
         let (run, attempt) = batch.iter().find_map(|event| match event.fact {
             Fact::StepStarted { attempt, .. } => Some((event.run.clone()?, attempt)),

@@ -1,8 +1,8 @@
-//! What a tool of the tales remembers from one start to the next.
+//! The state of a tool in the tales between two starts.
 
 use windlass_machine::*;
 
-/// What a tool wants back: how often it has asked, and how often it has put its call off.
+/// Tool state: how often the tool has asked, and how often it has deferred its call.
 #[derive(Clone, Copy, Default)]
 pub struct Wants {
     pub asked: u64,
@@ -20,7 +20,7 @@ impl Wants {
             Some((asked, deferred)) => {
                 Self { asked: asked.parse().unwrap(), deferred: deferred.parse().unwrap() }
             }
-            // It was asked at once what the call is for.
+            // The question of the call itself was asked before the first start.
             None => Self { asked: u64::from(reply.is_some()), deferred: 0 },
         }
     }

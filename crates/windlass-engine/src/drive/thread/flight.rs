@@ -24,7 +24,7 @@ use crate::drive::trace;
 
 /// All commands in flight of a thread.
 pub(super) struct InFlight {
-    /// The model call. The actor polls it directly: a task of its own would be woken for each fragment, and a run
+    /// The model call. The actor polls it directly: a separate task would be woken for each fragment, and a run
     /// spends most of its time waiting for its model.
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
