@@ -62,7 +62,7 @@ pub struct Engine {
 struct Replacement {
     /// Names of the engine's tools that the run does not have.
     names: Vec<ToolName>,
-    /// The tools that it has besides.
+    /// Tools that the run has in addition.
     tools: Vec<Arc<dyn Tool>>,
 }
 
@@ -428,8 +428,8 @@ impl ThreadHandle<'_> {
     /// Creates a thread whose history is a copy of this thread's up to event `at`. It keeps the workspace and title;
     /// `by` owns it, and its tools work in `folder`. If a run is active at `at`, the call fails with
     /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest possible position. Nothing in the
-    /// copied history is executed or charged again; its runs remain the original thread's. Queued messages and
-    /// pending answers are not copied.
+    /// copied history is executed or charged again; its runs remain the original thread's. Queued messages remain in
+    /// the original thread.
     pub async fn fork(self, at: Seq, by: Principal, folder: Option<String>) -> Result<ThreadId, EngineError> {
         let Self { engine, id: thread } = self;
         let folder = engine.services.folders.recorded(folder);

@@ -53,7 +53,7 @@ text_id! {
     ThreadId,
     /// One activation of an agent in a thread.
     RunId,
-    /// A client-given id of an input; a repeated id is rejected.
+    /// A client-given id of an input, by which repeated sends are deduplicated.
     InputId,
     /// The dispatch of one tool call: `(thread, run, step, call index)`, derived and stable.
     EffectId,

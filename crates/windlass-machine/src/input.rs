@@ -310,7 +310,7 @@ pub struct Fork {
 /// A message for the agent, with the run that it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewMessage {
-    /// The sender's id; a repeated id is rejected.
+    /// The sender's id, by which repeated sends are deduplicated.
     pub id: InputId,
     /// Content of the message.
     pub message: Arc<Message>,

@@ -92,8 +92,8 @@ impl Machine {
     }
 
     /// Sets the active run's own tools that this process does not have. Their calls wait for a process that has them.
-    /// Like the clock, this is process state and is not journaled. The set only shrinks or changes when the run is
-    /// taken over.
+    /// Like the clock, this is process state and is not journaled. The set only changes when another process takes
+    /// the run over.
     pub fn lack(&mut self, tools: BTreeSet<ToolName>) {
         self.lacks = tools;
     }

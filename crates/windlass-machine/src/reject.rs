@@ -36,7 +36,7 @@ pub enum Reject {
     /// The input refers to an outdated state: an older attempt, or a call that has not started.
     #[error("stale: {what}")]
     Stale {
-        /// What is outdated.
+        /// The outdated attempt, call or record.
         what: String,
     },
     /// The target does not exist in this thread.
@@ -54,7 +54,7 @@ pub enum Reject {
     /// The input is invalid.
     #[error("{what}")]
     Invalid {
-        /// What is invalid.
+        /// The invalid part of the input, and how to correct it.
         what: String,
     },
 }

@@ -12,21 +12,15 @@ use windlass_machine::{CorruptJournal, Machine, Message, RunStatus, Snapshot};
 use crate::journal::{KINDS, kind};
 use crate::world::{Tale, tell};
 
-/// Seeds that failed once, each after a comment with the defect.
-const ONCE_FAILED: &[u64] = &[
-    // The text of a failed attempt was kept after a later empty reply.
-    10,
-    // An approval that opened after a raised limit was bound to the tool's previous version.
-    34_362,
-    // A dispatched call was closed as denied when the approval of its repetition expired.
-    3_363,
-    // A deferred call that asks people needed permission for the answer that they had already given.
-    1_908,
-    // A raised limit of a call with a missing tool was withdrawn when another answer ended the run.
-    16_550,
-    // The reference model lost the reply to a repeated call when the repeated start was reverted.
-    20_630,
-];
+/// Seeds that failed once:
+///
+/// - 10: the text of a failed attempt was kept after a later empty reply.
+/// - 34,362: an approval that opened after a raised limit was bound to the tool's previous version.
+/// - 3,363: a dispatched call was closed as denied when the approval of its repetition expired.
+/// - 1,908: a deferred call that asks people needed permission for the answer that they had already given.
+/// - 16,550: a raised limit of a call with a missing tool was withdrawn when another answer ended the run.
+/// - 20,630: the reference model lost the reply to a repeated call when the repeated start was reverted.
+const ONCE_FAILED: &[u64] = &[10, 34_362, 3_363, 1_908, 16_550, 20_630];
 
 fn check(seed: u64) -> Option<(u32, bool)> {
     let wild = tell(seed, Tale::Wild);

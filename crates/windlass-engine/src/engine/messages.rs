@@ -142,7 +142,7 @@ pub struct StoredCall {
 /// A person's answer to an interrupt of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answered {
-    /// Who answered.
+    /// The person who answered.
     pub by: Principal,
     /// When the person answered.
     pub at: Timestamp,

@@ -35,8 +35,8 @@ pub trait Records: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Applies several changes in order, all or nothing. Returns each record's new version, `None` for a deleted
-    /// record.
+    /// Applies several changes in order, all or nothing. Returns the version of each record afterwards, `None` if the
+    /// record does not exist any more.
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError>;
 
     /// Returns the number of the newest change for each of these kinds, 0 if there was none. Cheap: callers poll it

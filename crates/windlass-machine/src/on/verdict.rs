@@ -12,7 +12,7 @@ use crate::state::Run;
 /// A verdict with its reason and terms.
 pub(super) struct Judged {
     pub verdict: Verdict,
-    /// What decided.
+    /// Name of the rule or default that decided.
     pub by: String,
     /// The hook's reason, if the hook decided.
     pub reason: Option<String>,

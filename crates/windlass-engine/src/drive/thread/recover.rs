@@ -17,8 +17,8 @@ use crate::error::{EngineError, TryAgain};
 
 /// Threads that a sweep has claimed. The sweep opens each of them once, even if its row still says that it is due.
 ///
-/// The store itself skips threads that are held. Only a thread that needs a driver again right after it had one must
-/// be passed to the store as an exception, so this list does not grow with the number of threads.
+/// The store itself skips threads that are held. The sweep only passes a thread to the store as an exception if it
+/// needs a driver again right after it had one. The list therefore does not grow with the number of threads.
 #[derive(Default)]
 pub(super) struct Tried {
     claimed: HashSet<ThreadId>,

@@ -12,7 +12,7 @@ use cap_std::fs::{Dir, File, Permissions, PermissionsExt};
 use super::temporary::Temporary;
 use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at, refuse_irregular, show};
 
-/// What a write did.
+/// Effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// There was no file before.
