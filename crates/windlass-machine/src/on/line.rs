@@ -183,7 +183,7 @@ pub(super) fn reconcile(r: &mut Recorder<'_>, index: usize, wait_ms: u64) {
     r.record(Fact::ToolReconciling { call: r.key(index), attempt: 1, until });
 }
 
-/// Whether the calls of a tool reach their limit. If so, people are asked, or the run will end.
+/// Whether the calls of a tool reach their limit. If so, the run asks people, or it will end.
 fn is_over_its_limit(r: &mut Recorder<'_>, index: usize) -> bool {
     let run = r.run();
     let tool = &r.call(index).tool;

@@ -208,7 +208,7 @@ fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
     r.record(Fact::StepStarted { attempt, model, mode, nudge });
 }
 
-/// A limit was reached: people are asked, or the run ends.
+/// A limit was reached: the run asks people or ends.
 pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Approvers) {
     match r.run().options.at_limit() {
         AtLimit::Ask => park(r, asked, approvers),

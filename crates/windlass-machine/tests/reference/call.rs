@@ -152,7 +152,7 @@ impl Reference {
                 call.doing = Doing::Nothing;
                 call.leave = match verdict {
                     Verdict::Allow => Some(Leave::Allowed),
-                    // A call that asks people needs no permission; a call that is asked about loses it.
+                    // A call that asks people needs no permission; a call with an open interrupt loses it.
                     Verdict::Ask => call.leave.take().filter(|leave| *leave == Leave::Replied),
                     Verdict::Deny => None,
                 };

@@ -113,7 +113,7 @@ pub(super) fn check_edit(
     may_approve(asked, by)
 }
 
-/// Edited arguments make another call. It is asked about again if other or several approvers are required, or if it
+/// Edited arguments make another call. It needs another approval if other or several approvers are required, or if it
 /// can be previewed. An editor who may approve the call has approved the edited arguments.
 pub(super) fn edit(
     r: &mut Recorder<'_>,
