@@ -219,13 +219,14 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     assert!(said.contains("windlass.toml") && said.contains("windlass mcp login github"), "{said}");
     let added = "\n[mcp.github]\nurl = \"https://api.example.com/mcp\"\ntrusted = true\n";
     let file = user.home().join("config/windlass/windlass.toml");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{mine}{added}"));
+    let expected = mine.replace("# the end\n", &format!("{added}# the end\n"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
     user.run(&["mcp", "add", "files", "--env", "TOKEN=env:X", "--", "mcp-files", "--root", "a b"]).exits(0);
     // Only a server that is started needs its secrets.
     let listed = user.run(&["mcp", "list"]).exits(0).out;
     assert!(listed.contains("files  mcp-files\n"), "{listed}");
     let tested = user.run(&["mcp", "test", "old"]).exits(1).out;
-    assert!(tested.starts_with("old  not available"), "{tested}");
+    assert!(tested.starts_with("old  unavailable"), "{tested}");
     let tested = user.run(&["mcp", "test", "files"]).exits(2).err;
     assert!(tested.contains("variable X, which is not set"), "{tested}");
     for (arguments, wanted) in [

@@ -127,7 +127,7 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     page.sees("Twice.").await;
     let chat = page.thread().await;
     page.go("/settings/grants").await;
-    page.sees("of far").await;
+    page.sees("server far").await;
     page.press("Revoke the grant for once").await;
     page.sees("No grants").await;
     page.go(&format!("/chat/{chat}")).await;
