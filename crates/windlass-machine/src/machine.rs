@@ -228,8 +228,8 @@ impl Machine {
         ModelRequest::of(&self.state)
     }
 
-    /// Returns the fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback, equal requests
-    /// may have different fingerprints, because withdrawn messages stay in the chain.
+    /// Returns the fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback,
+    /// equal requests may have different fingerprints, because withdrawn messages stay in the chain.
     pub fn request_fingerprint(&self) -> Fingerprint {
         context::digest(&self.state).into()
     }

@@ -71,13 +71,7 @@ impl Fold {
         self.seq = *seq;
         self.begins = matches!(event.fact, Fact::RunStarted { .. });
         match &event.fact {
-            Fact::RunStarted { agent, options, .. } => {
-                if let RunAgent::Full(agent) = agent {
-                    self.agents_model = first_model(agent);
-                }
-                self.chosen = (self.agents_model.clone(), Some(options.mode()));
-                self.trim();
-            }
+            Fact::RunStarted { agent, options, .. } => self.begin_run(agent, options.mode()),
             Fact::MessageReceived { id, message, by } => {
                 let said = self.message(event, message, MessageStatus::Complete);
                 let (model, mode) = self.chosen.clone();
@@ -137,6 +131,14 @@ impl Fold {
             }
             _ => {} // tidy: the other kinds change no message
         }
+    }
+
+    fn begin_run(&mut self, agent: &RunAgent, mode: Mode) {
+        if let RunAgent::Full(agent) = agent {
+            self.agents_model = first_model(agent);
+        }
+        self.chosen = (self.agents_model.clone(), Some(mode));
+        self.trim();
     }
 
     fn message(&self, event: &Event, message: &Message, status: MessageStatus) -> StoredMessage {
