@@ -265,14 +265,13 @@ impl Ground {
         let servers = match starts {
             false => None,
             true => {
-                let store = self.store();
                 // Boxed, because every command that opens a store would otherwise contain this large future.
                 let which = match &self.starts {
                     Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
                     Starts::Nothing | Starts::Servers => Which::All,
                 };
-                let started = Servers::start(&self.settings, &tools, &store, records, back, which);
-                Some(Box::pin(started).await?)
+                let store = self.store();
+                Some(Box::pin(Servers::start(&self.settings, &tools, &store, records, back, which)).await?)
             }
         };
         let opened = connected::Opened::default();
