@@ -42,7 +42,7 @@ async fn pages_that_the_server_makes_itself_keep_nobody_out() {
         ("a link to sign in", link(token(&own)), "Sign in to Windlass"),
         ("an invitation", link(&made(&invite)), "Create a Windlass account"),
         ("a new password", link(&made(&reset)), "Choose a new password"),
-        ("a link that counts no more", link("of-nobody"), "another one"),
+        ("a link that counts no more", link("of-nobody"), "a new one"),
         ("back from a sign-in", format!("/api/v1/mcp/callback?{back}"), "for everyone on this server?"),
         ("the description of the API", "/api/docs".to_owned(), "/api/v1/threads"),
     ] {

@@ -36,7 +36,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("keys", "/settings/keys", "Create key"),
     ("sessions", "/settings/sessions", "this session"),
     ("team", "/settings/team", "Invite a member"),
-    ("limits", "/settings/limits", "limited"),
+    ("limits", "/settings/limits", "No limits"),
     ("look", "/settings/look", "Density"),
 ];
 

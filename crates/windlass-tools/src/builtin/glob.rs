@@ -24,7 +24,6 @@ struct GlobArguments {
     pattern: String,
     /// The directory to search (default: the working folder).
     path: Option<String>,
-    /// Also find files ignored by `.gitignore`.
     #[serde(default)]
     include_ignored: bool,
 }

@@ -41,7 +41,6 @@ struct GrepArguments {
     /// Let matches span lines.
     #[serde(default)]
     multiline: bool,
-    /// Also search files ignored by `.gitignore`.
     #[serde(default)]
     include_ignored: bool,
 }

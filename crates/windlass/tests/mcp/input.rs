@@ -262,7 +262,7 @@ async fn a_list_without_end_is_not_followed_and_one_that_hangs_is_let_go_of() {
     stage.until("resources/list", 1).await;
     cancel.cancel();
     let said = tokio::time::timeout(Duration::from_secs(20), listing).await.expect("it waits on").unwrap();
-    assert!(said.starts_with("error: ") && said.contains("stopped"), "{said}");
+    assert!(said.starts_with("error: ") && said.contains("cancelled"), "{said}");
 }
 
 // rows: LM-T16

@@ -167,7 +167,7 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
     let state = Some(json!({ "waits_for": "sign_in" }).to_string());
     let signed_in = CallContext { reply: Some(ToolReply { answer: values(json!({})), state }), ..context() };
     let said = while_time_passes(&clock, called(&find(&hub, "once"), signed_in, json!({}))).await;
-    assert!(shown(&said).contains("`stage` is not available"), "{}", shown(&said));
+    assert!(shown(&said).contains("`stage` has been unavailable"), "{}", shown(&said));
     let Health::Unavailable { why, .. } = hub.server("stage").unwrap().health else { panic!() };
     assert!(why.contains("nobody gives a token"), "{why}");
     stage.says(says(None));

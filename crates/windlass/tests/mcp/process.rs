@@ -102,7 +102,7 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
     let look = find(&hub, "look");
     let reads = call(&look, json!({ "what": "die" })).await;
     assert!(
-        shown(&reads).starts_with("lost: ") || shown(&reads).contains("`sh` is not available"),
+        shown(&reads).starts_with("lost: ") || shown(&reads).contains("`sh` has been unavailable"),
         "{}",
         shown(&reads)
     );

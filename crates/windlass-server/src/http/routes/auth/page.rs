@@ -127,7 +127,7 @@ fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
                 "<label>E-mail<input name=email type=email autocomplete=username value=\"{email}\" required>\
                  </label><label>Name<input name=name autocomplete=name maxlength=100></label>{PASSWORD}"
             );
-            ("Create a Windlass account", fields, "Register")
+            ("Create a Windlass account", fields, "Create account")
         }
     };
     let wrong = wrong.map(|wrong| format!("<p role=alert>{}</p>", escaped(wrong))).unwrap_or_default();
