@@ -1,6 +1,6 @@
 //! The measurement's view of a run in progress.
 //!
-//! It costs every program the same little: one addition per text fragment.
+//! The overhead is small and the same for every measured program: one addition per text fragment.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

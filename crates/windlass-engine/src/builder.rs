@@ -117,7 +117,7 @@ impl Builder {
         self
     }
 
-    /// Sends live signals over this bus instead of the store's own or the bus of one process.
+    /// Sends live signals over this bus. Default: the store's bus, or an in-process bus if the store has none.
     pub fn bus(mut self, bus: Arc<dyn Bus>) -> Self {
         self.bus = Some(bus);
         self

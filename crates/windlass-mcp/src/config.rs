@@ -200,8 +200,8 @@ pub struct Http {
     pub post_only: bool,
     /// The OAuth client for sign-in; `None`: no sign-in.
     pub oauth: Option<OAuth>,
-    /// Whether the operator configured the address, so that it may be internal. Any other address must be allowed for
-    /// every caller by the program's rules.
+    /// Whether the operator configured the address. If so, its host is added to the allowed and the internal hosts;
+    /// otherwise, the program's outbound rules apply unchanged.
     pub named: bool,
 }
 
@@ -288,7 +288,8 @@ pub struct Timeouts {
     pub call_ms: u64,
     /// A list, a prompt or a resource. Default 60 s.
     pub request_ms: u64,
-    /// A server's question in the middle of a call, in revisions that keep the call open. Default 24 h.
+    /// An unanswered question that a server asks during a call, in protocol revisions that hold the call open until the
+    /// answer. Default 24 h.
     pub question_ms: u64,
 }
 

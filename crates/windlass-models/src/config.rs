@@ -1,6 +1,6 @@
 //! How a provider is reached: address, key, wire, time limits. Plain data; this module reads no files or variables.
 //!
-//! The program reads its own files and passes this.
+//! The host program reads its configuration files and passes a `ProviderConfig`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

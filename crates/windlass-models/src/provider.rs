@@ -39,7 +39,7 @@ pub(super) struct ProviderModel {
     spec: Option<ModelSpec>,
     origin: Arc<Origin>,
     channel: Channel,
-    /// Whether the chat wire sends cache marks to it.
+    /// Whether requests to this model on the chat wire carry prompt-cache markers.
     marked: bool,
 }
 
@@ -69,7 +69,8 @@ impl ProviderModel {
             wire_name = cloud.wire_name(model);
             endpoint.base_url = endpoint.base_url.map(|address| cloud.wire_address(kind, &address));
             if kind == WireKind::Anthropic {
-                // The price is the cloud's; the maker's row has more capabilities.
+                // The price comes from the cloud's table row (`listed`). The capabilities come from the maker's row,
+                // which lists more of them.
                 spec = table::find_claude(&wire_name).or(listed);
             }
         }

@@ -1,4 +1,5 @@
-//! Resolves a run or conversation that the user names by its id, by the end of it, or not at all.
+//! Finds the run or conversation that a command refers to: by its id, by the last characters of its id, or the newest
+//! one if the user gives no id.
 //!
 //! Only reads the store.
 

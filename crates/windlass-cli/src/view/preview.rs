@@ -8,7 +8,8 @@ use windlass_server::text::shown;
 
 use crate::paint::Paint;
 
-/// Maximum bytes of a file that is compared with a lost call.
+/// Maximum size of a file that is compared with the arguments of a lost call (a call whose outcome is unknown), in
+/// bytes.
 const FILE_MAX_BYTES: u64 = 512 * 1024;
 
 /// Formats a tool's preview, with the lines of a diff coloured.

@@ -60,7 +60,7 @@ pub enum Place {
     AfterRun,
     /// After the last result of the current step, before the next request.
     AfterStep,
-    /// After the run ended, whatever its status.
+    /// After the run ended, with any status.
     AfterCancel,
 }
 

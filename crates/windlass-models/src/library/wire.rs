@@ -75,7 +75,7 @@ impl LibraryWire {
                 let config = GeminiConfig::new(key).with_base_url(base);
                 Self::Gemini(Box::new(GenerateContent::new(config, model)))
             }
-            WireKind::Converse => panic!("Bedrock has no second wire"),
+            WireKind::Converse => panic!("the library has no wire to compare Bedrock Converse with"),
         }
     }
 

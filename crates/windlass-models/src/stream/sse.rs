@@ -2,7 +2,7 @@
 //!
 //! Implements the parsing rules of the WHATWG specification
 //! (<https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>) for `data` and `event`.
-//! Identifiers and reconnection times are ignored: a model's reply is never resumed by its stream.
+//! Identifiers and reconnection times are ignored: the client never reconnects to the stream of a model's reply.
 
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;

@@ -33,7 +33,7 @@ impl Owners for SqliteStore {
     }
 }
 
-/// The bus of one process among others on a store.
+/// The bus endpoint of one process that shares a store with other processes.
 pub struct SocketBus {
     local: Arc<LocalBus>,
     network: Network,

@@ -24,7 +24,8 @@ pub struct Support {
 const LANDLOCK_MIN: u32 = 3;
 
 impl Support {
-    /// What is missing to restrict a command's files and calls; empty if nothing is.
+    /// Describes the kernel features that are missing to restrict a command's file accesses and system calls; empty if
+    /// none is missing.
     pub fn missing(&self) -> String {
         let landlock = match self.landlock {
             None => Some("Landlock is not enabled".to_owned()),
@@ -37,7 +38,7 @@ impl Support {
         landlock.into_iter().chain(seccomp).collect::<Vec<_>>().join("; ")
     }
 
-    /// What a command could still do in spite of all features, in words for people; empty if nothing is known.
+    /// Describes, for the user, the actions that the sandbox cannot prevent on this kernel; empty if none is known.
     pub fn gaps(&self) -> Vec<&'static str> {
         let mut gaps = Vec::new();
         if !self.processes {

@@ -1,4 +1,4 @@
-//! One command from start to end, on a thread that the kernel binds it to: it dies with the thread or the process.
+//! Runs one command on its own thread. The kernel kills the command if that thread or the process ends.
 //!
 //! When the command ends, all its descendants end, including background processes.
 
@@ -102,7 +102,7 @@ const KILL: u8 = 3;
 
 /// How long a command may take to end after SIGTERM.
 const GRACE_MS: u64 = 2_000;
-/// Most searches for daemons; a killed process is visible until it is gone.
+/// Maximum number of searches for daemons. A search may find a killed process again until the kernel has removed it.
 const HUNTS: usize = 50;
 /// How often its processes are counted, and how often its end is checked while others keep its output open.
 const LOOK_MS: i32 = 100;

@@ -34,7 +34,8 @@ const MAX_BYTES: usize = 10 * 1024 * 1024;
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 /// Default number of displayed characters.
 const DEFAULT_CHARS: usize = 30_000;
-/// Most displayed characters: the limit of a result, less the frame.
+/// Maximum number of characters of page text in a result: the size limit of a result minus the text that frames the
+/// page.
 const MAX_CHARS: usize = 90_000;
 /// Longest URL.
 const MAX_URL_BYTES: usize = 4096;

@@ -301,7 +301,7 @@ fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Parses a list of results, given the engine's name for the snippet.
+/// Parses a list of results. `snippet` is the JSON member that contains an engine's result snippet.
 fn found_in(list: Option<&Value>, snippet: &str) -> Vec<Found> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     let found = list.map(|one| Found {

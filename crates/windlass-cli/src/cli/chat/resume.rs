@@ -92,7 +92,7 @@ impl Chat<'_> {
         let past = self.place.engine.thread(thread).row().await?.head;
         let from = From { after: Seq(row.view.from.0.saturating_sub(1)), past };
         let next = self.follow(thread.clone(), run, from).await;
-        // The next message starts a run of this chat, which reaches its model by this chat's settings.
+        // The next message starts a run with this chat's settings, so restore the chat's provider configuration.
         self.place.reach_own(self.console, &self.agent.models)?;
         next.map(Some)
     }

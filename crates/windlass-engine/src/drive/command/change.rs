@@ -1,6 +1,6 @@
 //! Records the content of files before a call changes them. The call waits until the driver has recorded it.
 //!
-//! Changes by commands are not seen here, and this module restores nothing.
+//! This module does not record changes that shell commands make, and it restores no file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,8 @@ use crate::tool::{ChangeRecorder, Changing, FileFound, WorkingFolder};
 /// the same sum, so each may exceed it by one file.
 pub(crate) const THREAD_KEPT_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How long a call waits for the record. It covers a full disk, and detects a runtime that the call itself blocks.
+/// How long a call waits for the record. It is longer than the append retries on a full disk. A timeout means, for
+/// example, that the call blocks the runtime that has to record the change.
 const RECORDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a call needs to have its changes recorded.

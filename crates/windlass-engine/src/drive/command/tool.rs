@@ -1,4 +1,5 @@
-//! Tool calls, previews, and reconciliation reads. Each ends with exactly one letter.
+//! Tool calls, previews, and reconciliation reads. Each sends exactly one message (`Letter`) to the thread's driver
+//! when it ends.
 //!
 //! This module does not decide what an outcome means.
 
@@ -202,7 +203,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(input) }
 }
 
-/// Reports a call without a recordable outcome. The current policy is added when the driver decides the letter.
+/// Reports a call without a recordable outcome. The driver adds the current policy when it processes the input.
 fn stopped(call: CallKey, reason: String) -> Input {
     Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
 }

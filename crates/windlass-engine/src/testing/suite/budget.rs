@@ -350,7 +350,7 @@ pub(super) async fn old_days_are_cleared(subject: JournalSubject) {
     // A new use does not change the age of the old budget.
     use_new("four", "usd/2026-01-01").await;
     use_new("five", "usd/2026-02-11").await;
-    // A budget with reservations is kept, and so is one that is not for a day.
+    // The store keeps a budget that has reservations, and a budget whose name has no day.
     assert_eq!(names().await, ["calls/2026-01-01", "usd", "usd/2026-02-10", "usd/2026-02-11"]);
     assert_eq!(journal.open_reservations(&thread()).await.unwrap().len(), 1);
 }

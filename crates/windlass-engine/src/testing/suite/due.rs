@@ -45,7 +45,8 @@ pub(super) async fn due_threads_are_claimed(subject: JournalSubject) {
     assert_eq!(due(journal, &[], 2).await.len(), 2);
     assert_eq!(due(journal, &[], 0).await, [""; 0]);
     assert_eq!(due(journal, &["posted", "running"], 2).await, ["timed"]);
-    // The clock was set back, so these deadlines would be reached too late.
+    // The threads below have an `updated_at` in the future, as if the clock was set back after the update: their
+    // deadlines would be reached too late.
     let ahead = |ms| ThreadView { updated_at: subject.clock.now().plus_ms(ms), ..timed(ms + 1_000) };
     put(journal, "a little ahead", ahead(30_000)).await;
     put(journal, "far ahead", ahead(180_000)).await;

@@ -1,6 +1,6 @@
 //! Usage sums by time bucket, model and agent.
 //!
-//! Whole reports are compared, so that no figure can be in another's place.
+//! The cases compare whole reports, so that a value in the wrong field or row fails.
 
 use windlass_machine::{MicroUsd, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
@@ -289,7 +289,7 @@ impl Twins<'_> {
         self.threads[nth].heads = Some(after);
     }
 
-    /// Returns a time that is often the start of a quarter.
+    /// Returns a random time; two of three are the exact start of a quarter of a day (`QUARTER_MS`, six hours).
     fn time(&mut self) -> u64 {
         let within = if self.below(3) == 0 { self.below(QUARTER_MS) } else { 0 };
         BASE_MS + self.below(14) * QUARTER_MS + within

@@ -53,8 +53,8 @@ impl Temporary {
     }
 }
 
-/// Locks a newly created file. Another process may have mistaken it for a leftover just before, and delete it or have
-/// deleted it; then this returns `false`.
+/// Locks a newly created file. Returns `false` if another process locked the file first: that process takes the file
+/// for a leftover, and deletes it or has deleted it.
 fn is_kept(file: &std::fs::File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     match file.try_lock() {
@@ -101,7 +101,7 @@ impl Cleared {
     }
 }
 
-/// Deletes a file whose writer is gone. While this holds the lock, no other process can reuse the name.
+/// Deletes a file whose writer is gone. While this function holds the lock, no other process can reuse the name.
 fn delete_if_left(directory: &Dir, name: &OsStr) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

@@ -61,7 +61,8 @@ impl Run {
             (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
-                // On expiry no person approves, and the votes so far were too few.
+                // On expiry, the policy approves instead of a person. The votes so far did not suffice, so they are
+                // dropped.
                 let by_time = by.0.as_str() == POLICY;
                 call.approvals =
                     if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };

@@ -1,4 +1,5 @@
-//! Networks from which an account's owner has signed in. Guesses from other networks do not lock the owner out there.
+//! Networks from which an account's owner has signed in. Failed sign-in attempts from other networks do not lock the
+//! owner out of these known networks.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -54,7 +55,8 @@ impl Accounts {
         Ok((target, Some(put(KNOWN, user.as_str(), user.as_str(), &known, Expect::Any))))
     }
 
-    /// The target for a name without an account. Takes the same time.
+    /// The target for a name without an account. Reads a record as `target` does, so that the response time does not
+    /// reveal whether an account exists.
     pub(in crate::account) async fn stranger(&self, name: &str) -> Result<Target, StoreError> {
         let name = secret::hash(name);
         self.records.get(KNOWN, &name).await?;

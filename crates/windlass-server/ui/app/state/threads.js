@@ -10,7 +10,7 @@ import { mayNotify } from "./notify.js";
 /** (SK-U11) */
 const PAGE = 25;
 const LOOK_AGAIN_MS = 15000;
-/** Most reads of a refresh if the list changes during each. */
+/** Maximum number of reads per refresh: if the list changes during a read, the refresh reads again. */
 const LOOKS = 3;
 
 /** @type {import("../../vendor/signals.js").Signal<Thread[]>} */

@@ -1,4 +1,4 @@
-//! `.gitignore` files on the way of a walk, in the syntax and the precedence of git.
+//! The `.gitignore` patterns that apply during a directory walk, with the syntax and the precedence of git.
 //!
 //! Patterns above the working folder, `.git/info/exclude` and the user's own excludes are not read.
 
@@ -26,7 +26,8 @@ struct Level {
 }
 
 impl Patterns {
-    /// Those of the working folder down to a directory, that directory's own file left out.
+    /// Returns the patterns of every directory from the working folder to the parent of `directory`; the file in
+    /// `directory` itself is not read.
     pub(super) fn above(folder: &WorkingFolder, directory: &Path) -> Self {
         let mut above: Vec<&Path> = directory.ancestors().skip(1).collect();
         above.reverse();
@@ -37,8 +38,8 @@ impl Patterns {
         above.into_iter().fold(Self::default(), level)
     }
 
-    /// Those that apply in a directory below. A file that cannot be read or parsed has no patterns; lines that are no
-    /// patterns are skipped, as git does.
+    /// Returns the patterns that apply in a subdirectory: the subdirectory's own file takes precedence over `self`. A
+    /// file that cannot be read or parsed has no patterns; lines that are no patterns are skipped, as git does.
     pub(super) fn below(&self, folder: &WorkingFolder, directory: &Dir, path: &Path) -> Self {
         let read = || {
             let file = folder.open_entry(directory, FILE.as_ref(), &path.join(FILE)).ok()?;
@@ -56,7 +57,7 @@ impl Patterns {
         }
     }
 
-    /// Whether git ignores an entry. Entries below an ignored directory are the caller's to skip.
+    /// Whether git ignores an entry. The caller must skip the entries below an ignored directory.
     pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let mut level = self.0.as_ref();
         while let Some(patterns) = level {
