@@ -270,7 +270,7 @@ fn what_is_malformed_late_double_or_for_a_finished_run_changes_nothing() {
     };
     refused(&["answer", question, "--select", "those"], "`those` is no option\nhint: choose `this`");
     refused(&["answer", question, "--text", "x"], "the question takes no answer in free words");
-    refused(&["answer", question, "--values", "{"], "`--values`: this is no JSON");
+    refused(&["answer", question, "--values", "{"], "`--values`: not valid JSON");
     refused(&["answer", question, "--retry"], "accepts `approve`, `deny` or `answer` with `--select`");
     refused(&["answer", question, "--select", "this", "--retry"], "cannot be used with");
     refused(&["answer", question], "no answer given");

@@ -232,7 +232,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     for (arguments, wanted) in [
         (&["github", "--url", "https://x.example.com"][..], "server `github` already exists in"),
         (&["bad__name", "--url", "https://x.example.com"], "1 to 32"),
-        (&["a b", "--url", "https://x.example.com"], "windlass.toml:"),
+        (&["a b", "--url", "https://x.example.com"], "1 to 32"),
         (&["x", "--url", "ftp://x"], "must use http or https"),
         (
             &["x", "--url", "https://x", "--header", "Authorization=Bearer SENTINEL"],

@@ -38,9 +38,8 @@ pub fn glob() -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Find files by name pattern: `*` and `?` match within a name, `**` across \
-directories; also `[a-z]` and `{a,b}`. Returns at most 1,000 files, newest first. Includes hidden files; \
-skips `.git`, linked directories and files ignored by `.gitignore`.";
+const DESCRIPTION: &str = "Find files by pattern: `*`, `?`, `**` across directories, `[a-z]`, `{a,b}`. Returns up to \
+1,000, newest first. Includes hidden files; skips `.git`, linked directories and what `.gitignore` names.";
 
 const MAX_FOUND: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 4096;

@@ -25,17 +25,17 @@ struct GrepArguments {
     pattern: String,
     /// The file or directory to search (default: the working folder).
     path: Option<String>,
-    /// Search only files that match this glob: `*.rs` or `src/**/*.rs`.
+    /// Only files that match this glob, such as `src/**/*.rs`.
     glob: Option<String>,
-    /// Return the files that match, the matching lines, or the number of matching lines per file.
+    /// Return matching files, their matching lines, or counts per file.
     #[serde(default)]
     output_mode: OutputMode,
-    /// Number of lines to show around each match.
+    /// Lines around each match.
     #[schemars(range(max = 100))]
     context: Option<usize>,
     #[serde(default)]
     case_insensitive: bool,
-    /// Maximum number of lines to return (default: 250).
+    /// Maximum lines (default: 250).
     #[schemars(range(min = 1, max = 10000))]
     head_limit: Option<usize>,
     /// Let matches span lines.
@@ -65,7 +65,7 @@ pub fn grep() -> FunctionTool {
 }
 
 const DESCRIPTION: &str = "Search file contents for a regular expression. Includes hidden files; skips \
-`.git`, binary files, links and files ignored by `.gitignore`.";
+`.git`, binary files, links and what `.gitignore` names.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;

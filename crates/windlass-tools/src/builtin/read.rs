@@ -20,7 +20,7 @@ use crate::reader::{Format, Reader, Request};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadArguments {
-    /// The file: a path relative to the working folder, or an absolute path inside it.
+    /// The path, relative to the working folder or absolute inside it.
     file_path: String,
     /// The first line, counted from 1; for a PDF, the first page.
     #[schemars(range(min = 1))]
@@ -41,9 +41,9 @@ pub fn read(reader: Reader) -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Read a file. Text is returned with line numbers as in `cat -n`; lines are cut \
+const DESCRIPTION: &str = "Read a file. Text has line numbers as in `cat -n`; lines are cut \
 after 2,000 characters. Use `offset` and `limit` for the rest of a long file, and always over 50 MB. PDF and \
-Word documents are returned as text; PNG, JPEG, GIF and WebP files up to 5 MB as images. Not for \
+Word documents come as text; PNG, JPEG, GIF and WebP files up to 5 MB as images. Not for \
 directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;

@@ -419,7 +419,7 @@ fn a_store_in_reach_of_commands_is_refused() {
         hides(settings, outside.join("store"));
         settings.sandbox.read = vec![outside.to_owned()];
     });
-    assert!(said.contains("`<outside>/store` lies in `<outside>`"), "{said}");
+    assert!(said.contains("`<outside>/store` is inside `<outside>`"), "{said}");
     // A system folder that every command sees is no place for the store either.
     let said = refused(&|settings, _| hides(settings, "/usr/local/share/windlass/store".into()));
     assert!(

@@ -55,7 +55,7 @@ fn commands_of_many_conversations_are_not_remembered_for_ever() {
         .map(|nth| {
             let begun = call(nth, "Bash", json!({"command": "true", "run_in_background": true}));
             let id = begun.split('`').nth(1).unwrap().to_owned();
-            while call(nth, "BashOutput", json!({"id": id})).contains("[it runs") {
+            while call(nth, "BashOutput", json!({"id": id})).contains("[running") {
                 std::thread::yield_now();
             }
             id
