@@ -75,7 +75,7 @@ fn what_a_provider_gets_wrong_is_told() {
     let look = "hint: check the address (`--base-url`): the server there";
     page.fails("ERR_STREAM_PARSE", &[not_a_stream, "<html>login</html>", look]);
     plain.fails("ERR_STREAM_PARSE", &[not_a_stream, "… (`ERR_STREAM_PARSE`)", look]);
-    key.fails("ERR_AUTH", &["HTTP 401", "hint: look at the provider's key"]);
+    key.fails("ERR_AUTH", &["HTTP 401", "hint: check the provider's key"]);
     let again = "retrying in 2 s";
     headers.fails(
         "ERR_API",
