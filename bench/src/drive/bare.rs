@@ -24,7 +24,8 @@ use super::{Driver, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, too
 pub(super) struct Bare {
     client: Client<HttpConnector, Full<Bytes>>,
     address: Uri,
-    /// A request up to the end of its messages.
+    /// Prefix of every request body: all JSON up to and including the first message. The array of messages is still
+    /// open.
     opening: String,
 }
 

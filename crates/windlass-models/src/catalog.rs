@@ -242,7 +242,7 @@ impl ProviderCatalogBuilder {
     }
 
     /// Uses the caller's HTTP client, with its proxies, certificates and middleware. (LM-G7) Its redirect policy must
-    /// not leave the host, because redirects carry keys in custom headers along.
+    /// not follow redirects to other hosts, because reqwest forwards keys in custom headers.
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http = Some(client);
         self

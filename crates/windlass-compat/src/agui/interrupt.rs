@@ -170,7 +170,8 @@ pub fn answers(
         given.push(Given {
             interrupt: open.interrupt.clone(),
             answer: answer(open, entry)?,
-            // Naming the interrupt approves its call in the version that was shown to the client.
+            // Without a digest from the client, the approval applies to the call in the version that the open interrupt
+            // shows.
             approval: approval(entry)?.or_else(|| digest_of(&open.kind)),
         });
     }

@@ -82,7 +82,7 @@ fn landlock() -> Option<u32> {
 fn has_seccomp() -> bool {
     let known = super::filter::is_known_machine();
     let action: u32 = libc::SECCOMP_RET_ERRNO;
-    // SAFETY: the kernel reads one number behind the pointer.
+    // SAFETY: `action` is a valid `u32`; the kernel reads only it.
     let available =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
     known && available == 0

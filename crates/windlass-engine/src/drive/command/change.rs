@@ -1,4 +1,5 @@
-//! Records the content of files before a call changes them. The call waits until the driver has recorded it.
+//! Records the content of files before a call changes them. The call changes a file only after the driver has recorded
+//! the old content.
 //!
 //! This module does not record changes that shell commands make, and it restores no file.
 
@@ -25,7 +26,7 @@ pub(crate) const THREAD_KEPT_MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// example, that the call blocks the runtime that has to record the change.
 const RECORDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a call needs to have its changes recorded.
+/// Creates the change recorders for the calls of a thread.
 pub(in crate::drive) struct Changes {
     mailbox: mpsc::Sender<Mail>,
     /// Bytes that the thread keeps already.

@@ -41,7 +41,7 @@ pub(in crate::drive) enum Work {
     Call(u32),
     /// A preview, with its number.
     Preview(u32),
-    /// A read for the outcome of the call, with its attempt.
+    /// A read that reconciles the outcome of a call, with the number of the attempt.
     Reconcile(u32),
 }
 
@@ -208,7 +208,7 @@ fn stopped(call: CallKey, reason: String) -> Input {
     Input::ToolStopped { call, reason, by_tool: false, view: View::default() }
 }
 
-/// Reports a start that was not carried out. The current policy is added when the driver decides the letter.
+/// Reports a start that was not carried out. The driver adds the current policy when it processes the message.
 fn not_dispatched(work: &ToolWork) -> Input {
     let start = match work.work {
         Work::Call(start) => start,
@@ -223,7 +223,7 @@ fn has_begun(work: &ToolWork) -> bool {
     !is_first || work.reply.is_some() || work.resumed.is_some()
 }
 
-/// Maximum size of a tool's state in a thread: some hundred tasks with their descriptions.
+/// Maximum size of a tool's state in a thread, in bytes: enough for several hundred tasks with descriptions.
 const KEPT_MAX_BYTES: usize = 256 * 1024;
 
 /// Converts a tool's answer and its new state for the journal.

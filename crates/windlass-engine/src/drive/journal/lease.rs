@@ -1,4 +1,4 @@
-//! The claims of a process that must be renewed, for a store whose claims have leases.
+//! The claims that this process must renew, if the store's claims expire (have a lease).
 //!
 //! The thread registry renews them.
 

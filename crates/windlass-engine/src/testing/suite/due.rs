@@ -13,7 +13,7 @@ use super::subject::JournalSubject;
 use crate::port::clock::Clock;
 use crate::port::journal::{AppendError, Claim, Due, Journal, ThreadStatus, ThreadView};
 
-/// Claims the due threads except some, releases them, and returns their ids in order.
+/// Claims the due threads other than `except`, releases the claims, and returns the sorted thread ids.
 async fn due(journal: &dyn Journal, except: &[&str], limit: usize) -> Vec<String> {
     let except: Vec<ThreadId> = except.iter().map(|id| (*id).into()).collect();
     let claimed = journal.claim_due(&except, limit).await.unwrap();

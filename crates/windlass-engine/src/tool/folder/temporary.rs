@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cap_std::fs::{Dir, MetadataExt, OpenOptions, OpenOptionsExt};
 
-/// Attempts at an unused name; only files from crashed processes occupy names.
+/// Maximum number of names to try. A name is taken only if a crashed process left its file.
 const MAX_NAMES: usize = 100;
 
 /// Maximum number of directories remembered as cleared; beyond it, some are searched again.

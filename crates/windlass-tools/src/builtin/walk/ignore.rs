@@ -13,7 +13,7 @@ use windlass_engine::tool::WorkingFolder;
 
 pub(super) const FILE: &str = ".gitignore";
 
-/// Bytes of a file that are read. The largest of widely used templates has 10 KB.
+/// Maximum number of bytes read from a `.gitignore` file. The largest widely used template has 10 KB.
 const MAX_BYTES: u64 = 256 * 1024;
 
 /// The patterns that apply in a directory: those of its own file before those of the directories above.
@@ -38,8 +38,8 @@ impl Patterns {
         above.into_iter().fold(Self::default(), level)
     }
 
-    /// Returns the patterns that apply in a subdirectory: the subdirectory's own file takes precedence over `self`. A
-    /// file that cannot be read or parsed has no patterns; lines that are no patterns are skipped, as git does.
+    /// Returns the patterns that apply in a subdirectory: the subdirectory's own file takes precedence over `self`.
+    /// Ignores a file that cannot be read or parsed, and skips invalid lines, as git does.
     pub(super) fn below(&self, folder: &WorkingFolder, directory: &Dir, path: &Path) -> Self {
         let read = || {
             let file = folder.open_entry(directory, FILE.as_ref(), &path.join(FILE)).ok()?;
