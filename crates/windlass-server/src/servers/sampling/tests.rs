@@ -124,7 +124,7 @@ async fn a_server_is_answered_by_a_run_without_tools_that_its_person_pays_for() 
 async fn a_server_that_may_not_ask_gets_nothing() {
     let (engine, outcome) = ran(false).await;
     assert!(
-        outcome.text.as_deref().unwrap_or_default().contains("wants something that it does not get"),
+        outcome.text.as_deref().unwrap_or_default().contains("requested input that it cannot get"),
         "{outcome:?}"
     );
     assert_eq!(engine.threads(&ThreadQuery::default()).await.unwrap().len(), 1);
