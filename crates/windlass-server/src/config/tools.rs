@@ -278,7 +278,10 @@ mod tests {
     fn a_path_that_leads_anywhere_is_refused() {
         let relative =
             read("[tools.bash]\nread = ['secrets']\n").bash.settings(None, Vec::new()).unwrap_err();
-        assert_eq!(relative, "`tools.bash.read` has the path `secrets`; write a path that begins with `/` or `~/`");
+        assert_eq!(
+            relative,
+            "`tools.bash.read` has the path `secrets`; write a path that begins with `/` or `~/`"
+        );
         // Resolving `~` requires a home.
         assert!(read("[tools.bash]\nwrite = ['~/x']\n").bash.settings(None, Vec::new()).is_err());
     }
