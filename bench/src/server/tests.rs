@@ -118,7 +118,7 @@ async fn a_loop_calls_the_echo_tool_and_ends_with_a_text() {
 }
 
 #[tokio::test]
-async fn a_loop_goes_on_where_the_client_drops_old_messages() {
+async fn a_script_continues_after_the_client_drops_old_messages() {
     let server = ModelServer::start(0).await.unwrap();
     assert_eq!(play_chat(&server, "loop-20", 4).await, play_chat(&server, "loop-20", usize::MAX).await);
 }
@@ -170,7 +170,7 @@ async fn messages_and_responses_say_the_same_as_chat() {
 }
 
 #[tokio::test]
-async fn a_new_message_of_the_user_starts_the_script_anew_with_other_ids() {
+async fn a_new_user_message_restarts_the_script_with_new_ids() {
     let server = ModelServer::start(0).await.unwrap();
     let first = play_chat(&server, "files-3", usize::MAX).await;
     let result = json!({"role": "tool", "tool_call_id": first[0].calls[0].0, "content": "ok"});
@@ -183,7 +183,7 @@ async fn a_new_message_of_the_user_starts_the_script_anew_with_other_ids() {
 }
 
 #[tokio::test]
-async fn a_client_that_tells_the_time_goes_on_with_the_script() {
+async fn a_message_with_the_time_continues_the_script() {
     let server = ModelServer::start(0).await.unwrap();
     let first = play_chat(&server, "files-3", usize::MAX).await;
     let user = json!({"role": "user", "content": "go"});

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_given_back_once_after_work() {
+    fn memory_is_released_once_after_work() {
         let mut watch = Watch::default();
         let looks = [900, 950, 1_000, 1_300, 1_601, 1_650, 3_000, 9_000, 9_010, 9_020];
         let given_back: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();

@@ -309,11 +309,11 @@ impl Ground {
 
     /// Opens the store to list and test tools: tool servers are started, and no model is called.
     pub async fn open_tools(self) -> anyhow::Result<Place> {
-        self.open_to_go_on(Consent::Ask).await
+        self.open_to_resume(Consent::Ask).await
     }
 
     /// Opens the store to resume a run. The run names its model, and its calls need the tool servers.
-    pub async fn open_to_go_on(mut self, consent: Consent) -> anyhow::Result<Place> {
+    pub async fn open_to_resume(mut self, consent: Consent) -> anyhow::Result<Place> {
         self.starts = Starts::Servers;
         Box::pin(self.open(&[], consent)).await
     }

@@ -43,7 +43,7 @@ mod tests {
 
     // rows: ZE-E7, WT-L3
     #[test]
-    fn the_newest_lines_are_told() {
+    fn the_newest_lines_are_included() {
         let line = |number: usize| Line { role: "user".into(), content: number.to_string() };
         let lines: Vec<Line> = (0..40).map(line).collect();
         let told = told(&lines, 2).unwrap();

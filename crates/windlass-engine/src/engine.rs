@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// Whether a driver still has to process the thread's inbox or a changed policy, so that its status may change.
-    async fn is_looked_at(&self, thread: &ThreadId) -> Result<bool, EngineError> {
+    async fn has_pending_work(&self, thread: &ThreadId) -> Result<bool, EngineError> {
         let view = self.thread(thread).row().await?.view;
         // A thread that also waits for a deadline keeps its driver.
         let looks = view.status == ThreadStatus::Waiting
@@ -466,7 +466,7 @@ impl RunHandle<'_> {
             engine.services.registry.open(&row.thread).await?;
             let clock = &engine.services.store.clock;
             let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
-            while engine.is_looked_at(&row.thread).await? && clock.now() < until {
+            while engine.has_pending_work(&row.thread).await? && clock.now() < until {
                 clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
             }
         }

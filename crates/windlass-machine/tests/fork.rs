@@ -82,7 +82,7 @@ fn check(prefix: &Machine, forked: &[Event], now: Timestamp) {
 }
 
 #[test]
-fn a_fork_goes_on_from_the_history_with_effects_of_its_own() {
+fn a_fork_continues_the_history_with_its_own_effects() {
     let journal = tell(7, Tale::Calm).journal;
     let until = journal.len() as u64;
     let mut machine = restored("f", &Machine::fork(&journal, &fork("f", until), Timestamp(1)).unwrap());

@@ -94,7 +94,7 @@ fn no_rule_lets_a_call_through_that_the_mode_withholds() {
 }
 
 #[test]
-fn the_model_is_told_which_mode_has_what_it_asked_for() {
+fn a_withheld_call_names_the_modes_that_allow_it() {
     let writes = || known_call(EffectClass::Once, false, as_asked("{}"));
     let (outcome, text) = result(&asked(&mut begun(Mode::Ask), writes())).unwrap();
     assert_eq!(outcome, Outcome::Refused);
@@ -139,7 +139,7 @@ fn a_call_that_waits_is_withheld_once_it_is_known_to_write() {
 }
 
 #[test]
-fn a_thread_goes_on_in_its_last_mode() {
+fn a_thread_keeps_its_last_mode() {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let asking = || Agent { mode: Some(Mode::Ask), ..fixture::agent() };
     let mode = |machine: &Machine| machine.state().run.as_ref().unwrap().options.mode();

@@ -26,12 +26,12 @@ impl World {
             0 | 1 => Input::Cancel { run: None, by },
             2 => Input::SwitchModel { model: "test/c".into(), by },
             3 => Input::Title { title: "A title".into(), by },
-            4 => Input::Withdraw { id: self.some_message(), by: self.somebody() },
+            4 => Input::Withdraw { id: self.some_message(), by: self.some_principal() },
             10 => {
                 let message = Arc::new(Message::text(Role::User, "Do it otherwise."));
-                Input::EditQueued { id: self.some_message(), message, by: self.somebody() }
+                Input::EditQueued { id: self.some_message(), message, by: self.some_principal() }
             }
-            11 => Input::SendNow { id: self.some_message(), by: self.somebody() },
+            11 => Input::SendNow { id: self.some_message(), by: self.some_principal() },
             5 => Input::Note { name: "n".into(), data: serde_json::json!({ "a": 1.5 }) },
             6..=8 => Input::Rejudge { view: View::default() },
             _ => Input::Tick { confirmed: Vec::new() },
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Returns the owner and sender in most cases, otherwise a person without rights.
-    fn somebody(&mut self) -> Principal {
+    fn some_principal(&mut self) -> Principal {
         if self.dice.one_in(4) { "eve".into() } else { "ann".into() }
     }
 

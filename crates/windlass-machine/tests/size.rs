@@ -130,7 +130,7 @@ fn what_a_failed_model_says_is_recorded_up_to_a_size() {
 }
 
 #[test]
-fn a_stop_in_the_providers_words_is_told_up_to_a_size() {
+fn a_providers_stop_reason_is_truncated() {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
     take(&mut machine, &Input::Message(Box::new(new)));

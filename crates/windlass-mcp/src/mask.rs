@@ -140,7 +140,7 @@ impl Masks {
     pub fn outcome(&self, outcome: ToolOutcome) -> Result<ToolOutcome, String> {
         // The server's opaque state is recorded, and a redacted copy would be useless to the server.
         let records = |state: &Option<String>| match state {
-            Some(state) if is_told(&self.results(), state) => Err(UNRECORDED.to_owned()),
+            Some(state) if contains_secret(&self.results(), state) => Err(UNRECORDED.to_owned()),
             Some(_) | None => Ok(()),
         };
         Ok(match outcome {
@@ -164,7 +164,7 @@ impl Masks {
 const UNRECORDED: &str = "the server's state contains a secret, which must not be recorded";
 
 /// Whether recorded state contains a secret.
-fn is_told(mask: &Mask, state: &str) -> bool {
+fn contains_secret(mask: &Mask, state: &str) -> bool {
     match serde_json::from_str::<Value>(state) {
         Ok(state) => masked_json(mask, state.clone()) != Ok(state),
         Err(_) => mask.text(state) != state,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_told_without_it_and_is_still_what_it_was() {
+    fn redacted_json_keeps_its_structure() {
         let secrets = ["SENTINEL-1", "default", "object", "1234567"].map(Secret::new);
         let mask = Mask::new(&secrets);
         let schema = json!({

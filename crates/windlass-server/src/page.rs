@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_typed_stays_text() {
+    fn user_input_is_escaped() {
         assert_eq!(
             escaped("\"><script>'a' & b</script>"),
             "&quot;&gt;&lt;script&gt;&#39;a&#39; &amp; b&lt;/script&gt;"

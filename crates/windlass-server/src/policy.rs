@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_trusted_only_tightens() {
+    fn an_untrusted_policy_can_only_restrict() {
         let text = "[[rule]]\nname = 'a'\nverdict = 'allow'\n[[rule]]\nverdict = 'deny'\ntools = ['x']\n\
                     [[rule]]\nname = 'c'\nverdict = 'ask'\ntimeout = '1s'\non_timeout = 'approve'\n";
         let said = |rules: Vec<Rule>| {

@@ -178,7 +178,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_reads_the_key() {
+    fn the_key_file_is_readable_by_its_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let store = tempfile::tempdir().unwrap();
         Vault::open(store.path()).unwrap();

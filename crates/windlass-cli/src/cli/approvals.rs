@@ -237,7 +237,7 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         return Ok((place, all));
     }
     drop(place);
-    let place = ground.open_to_go_on(Consent::Ask).await.map_err(|error| {
+    let place = ground.open_to_resume(Consent::Ask).await.map_err(|error| {
         let hint = "`--no-drive` only saves the answer, for the process that resumes the run";
         anyhow::Error::from(explain(&error).hint(hint))
     })?;

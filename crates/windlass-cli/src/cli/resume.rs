@@ -50,7 +50,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
         return finished(console, args, &looked, &row.view.run).await;
     }
     drop(looked);
-    let mut place = ground.open_to_go_on(consent).await?;
+    let mut place = ground.open_to_resume(consent).await?;
     place.prepare(console, &row).await?;
     let mut signals = Signals::listen()?;
     let past = place.engine.thread(&row.thread).row().await?.head;

@@ -228,7 +228,7 @@ impl Place {
         let mut ground = self.ground.clone();
         ground.settings.providers.clone_from(&ground.configured);
         ground.reached.clear();
-        ground.open_to_go_on(Consent::Ask).await
+        ground.open_to_resume(Consent::Ask).await
     }
 
     async fn recorded_access(&self, row: &RunRow) -> Result<Option<ModelAccess>, EngineError> {

@@ -61,7 +61,7 @@ fn a_person_edits_the_arguments_and_what_they_left_is_sent() {
 }
 
 #[test]
-fn an_edit_that_does_not_do_is_told_and_edited_again_or_given_up() {
+fn an_invalid_edit_is_reported_and_can_be_repeated_or_discarded() {
     let user = User::new();
     // First invalid JSON, then JSON that the tool's schema rejects, then the original text.
     let script = "n=$(cat tries 2>/dev/null || echo 0); echo $((n + 1)) > tries\n\

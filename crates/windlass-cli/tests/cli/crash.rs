@@ -64,7 +64,7 @@ fn killed_when_a_write_was_started() {
 
 #[test]
 #[cfg(unix)]
-fn an_ended_process_says_how_to_go_on() {
+fn a_terminated_process_prints_how_to_resume() {
     let user = User::new();
     let mut child = user.start(&["run", "--yes", "--stream-json", TASK]);
     until(&mut child, is("step.replied", 1));

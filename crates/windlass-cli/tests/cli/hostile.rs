@@ -52,7 +52,7 @@ const LOOKS: u32 = 1_500;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[test]
-fn a_folder_of_somebody_else_sets_nothing() {
+fn an_untrusted_folder_configures_nothing() {
     let rows = rows("Folders");
     assert!(rows.len() >= 10, "{}", rows.len());
     let mut wrong = String::new();

@@ -34,7 +34,7 @@ fn servers_are_listed_and_tested() {
 }
 
 #[test]
-fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none() {
+fn listing_servers_creates_no_store_and_reports_an_empty_list() {
     let user = User::new();
     let hint = "`windlass mcp add --help` explains how to add one";
     let listed = user.run(&["mcp", "list"]).exits(0);

@@ -71,7 +71,7 @@ fn a_configured_service_is_called_and_its_secret_is_found_nowhere() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_before_anything_starts() {
+fn an_unreachable_service_is_reported_before_the_run_starts() {
     let user = User::new();
     for (text, expected) in [
         (
@@ -94,7 +94,7 @@ fn what_cannot_be_reached_is_told_before_anything_starts() {
 }
 
 #[test]
-fn a_folder_that_nobody_trusts_names_no_host_and_no_secret() {
+fn an_untrusted_folder_adds_no_host_and_no_secret() {
     let (address, asked) = system();
     let user = User::new();
     let file = format!(

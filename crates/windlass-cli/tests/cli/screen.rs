@@ -192,7 +192,7 @@ fn the_terminal_is_resized_while_text_streams() {
 }
 
 #[test]
-fn a_chat_that_was_killed_goes_on_with_its_run() {
+fn a_killed_chat_continues_its_run() {
     let user = User::new();
     let (held, model) = held("The sales grew by", " 12 %");
     let mut screen = Screen::start(model.command(&user, &["chat"]), 80);

@@ -345,7 +345,7 @@ fn an_export_to_the_screen_steers_nothing_and_one_to_a_file_is_whole() {
 }
 
 #[test]
-fn a_chat_goes_on_with_a_thread_whose_run_waits() {
+fn a_chat_continues_a_thread_with_a_waiting_run() {
     let user = User::new();
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();

@@ -20,7 +20,7 @@ fn damage(store: &Path, text: &str) {
 }
 
 #[test]
-fn a_damaged_page_is_told_and_other_threads_stay_readable() {
+fn a_damaged_page_is_reported_and_other_threads_stay_readable() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
     // A message of several pages, so that one of them contains nothing else.
@@ -52,7 +52,7 @@ fn a_damaged_page_is_told_and_other_threads_stay_readable() {
 }
 
 #[test]
-fn a_database_that_is_none_is_told() {
+fn an_invalid_database_is_reported() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
     let store = user.store();

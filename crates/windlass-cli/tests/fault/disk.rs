@@ -63,7 +63,7 @@ fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_is_told_before_anything_is_started() {
+fn a_full_disk_is_reported_before_a_run_starts() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
     let before = user.events();

@@ -61,7 +61,7 @@ impl Bound {
 }
 
 #[test]
-fn a_store_that_cannot_be_made_is_told() {
+fn a_store_that_cannot_be_created_is_reported() {
     let bound = Bound::new();
     let closed = bound.user.home().join("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -74,7 +74,7 @@ fn a_store_that_cannot_be_made_is_told() {
 }
 
 #[test]
-fn a_store_that_became_read_only_is_told_and_stays_as_it_is() {
+fn a_read_only_store_is_reported_and_not_changed() {
     let bound = Bound::new();
     bound.run(&["run", TASK]).exits(3);
     let store = bound.user.store();
@@ -101,7 +101,7 @@ fn a_store_that_became_read_only_is_told_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_store_that_is_no_folder_is_told() {
+fn a_store_path_that_is_not_a_folder_is_reported() {
     let user = User::new();
     let file = user.home().join("file");
     std::fs::create_dir_all(user.home()).unwrap();
@@ -117,7 +117,7 @@ fn a_store_that_is_no_folder_is_told() {
 }
 
 #[test]
-fn a_working_folder_that_is_read_only_is_told_to_model_and_person() {
+fn a_read_only_working_folder_is_reported_to_model_and_user() {
     let bound = Bound::new();
     set(&bound.user.folder(), 0o555);
     let said = bound.run(&["run", "--yes", TASK]);
@@ -134,7 +134,7 @@ fn a_working_folder_that_is_read_only_is_told_to_model_and_person() {
 }
 
 #[test]
-fn a_working_folder_that_is_none_is_told() {
+fn a_working_folder_that_is_not_a_folder_is_reported() {
     let user = User::new();
     for folder in ["data.csv", "nowhere"] {
         user.run(&["run", "--yes", TASK, "--dir", folder]).exits(2).tells(&[

@@ -38,7 +38,7 @@ const NEWER_EVENT: &str = r#"
     UPDATE threads SET head = head + 1 WHERE number = 2;"#;
 
 #[test]
-fn a_journal_of_a_newer_build_is_told_and_left_alone() {
+fn a_journal_of_a_newer_build_is_reported_and_not_changed() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
     user.run(&["run", TASK]).exits(3);
@@ -66,7 +66,7 @@ fn a_journal_of_a_newer_build_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_store_of_a_newer_build_is_told_and_left_alone() {
+fn a_store_of_a_newer_build_is_reported_and_not_changed() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
     let store = user.store();

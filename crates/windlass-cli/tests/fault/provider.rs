@@ -60,7 +60,7 @@ impl Asking {
 }
 
 #[test]
-fn what_a_provider_gets_wrong_is_told() {
+fn provider_failures_are_reported() {
     let provider = Provider::start();
     let cut = provider.ask("oai-cut", &[]);
     let reset = provider.ask("oai-cut@reset", &[]);

@@ -47,8 +47,8 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_sees_what_is_anothers() {
-    check(&Server::start(&[]), "nobody_sees_what_is_anothers").await;
+async fn data_of_other_users_is_hidden() {
+    check(&Server::start(&[]), "data_of_other_users_is_hidden").await;
 }
 
 // rows: OV-15
@@ -85,7 +85,7 @@ async fn post(ann: &Client<'_>, input: &Value) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_is_cancelled_and_what_waits_behind_it_is_told_so() {
+async fn a_stopped_run_is_cancelled_and_the_waiting_request_gets_an_error() {
     let (_models, server) = scripted("openai-chat/text-400-delay20ms", "").await;
     let (ann, _) = server.member("ann");
     let input = |run: &str, id: &str| json!({"threadId": "t", "runId": run, "messages": [{"id": id, "role": "user", "content": "talk"}]});

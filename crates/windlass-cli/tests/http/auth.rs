@@ -81,7 +81,7 @@ pub fn first_link(said: &str) -> String {
 
 // rows: SK-P10
 #[tokio::test]
-async fn the_first_start_prints_a_link_until_somebody_has_registered() {
+async fn each_start_prints_a_link_until_the_first_registration() {
     let (said, mut process, user) = start_and_read(User::new(), 3);
     let address = said[0].rsplit_once(' ').unwrap().1.to_owned();
     assert!(said[1].starts_with("no account is registered yet"), "{said:?}");
@@ -210,7 +210,7 @@ async fn guessing_takes_longer_each_time() {
 }
 
 #[tokio::test]
-async fn a_password_is_changed_by_whoever_knows_it_or_has_a_link() {
+async fn a_password_change_requires_the_old_password_or_a_link() {
     let server = Server::start(&[]);
     let mut admin = administrator(&server).await;
     let mut browser = member(&mut admin, &server, "a@example.com", "member").await;

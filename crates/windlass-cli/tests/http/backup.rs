@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_copy_under_load_goes_on_elsewhere() {
+fn a_backup_under_load_resumes_in_another_store() {
     let models = models();
     let user = abandoned(&models, MODEL);
     let server = logged(user, &[], |command| dress(command, &models, MODEL));

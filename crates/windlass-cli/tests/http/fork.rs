@@ -129,7 +129,7 @@ async fn a_copy_without_room_is_refused_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn the_operators_folder_is_shared_and_copied_for_nobody() {
+async fn the_operators_folder_is_shared_and_never_copied() {
     let server = Server::start(&[]);
     let local = server.admin();
     server.user.run(&["run", "--yes", TASK]).exits(0);

@@ -126,7 +126,7 @@ fn encoded_bodies_are_refused() {
 }
 
 #[test]
-fn a_body_that_nobody_wants_is_not_read_to_its_end() {
+fn an_unexpected_body_is_not_read_to_its_end() {
     let server = with_limits("");
     // 100 MB to a route without a body: the server responds at once, and ignores the rest.
     let post = head(&server, "POST /api/v1/health") + "content-length: 100000000\r\n\r\n";

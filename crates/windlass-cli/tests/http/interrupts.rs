@@ -88,7 +88,7 @@ async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
 
 // rows: SK-A10
 #[tokio::test]
-async fn several_are_answered_at_once_and_each_thread_is_told_of() {
+async fn a_batch_answer_returns_a_result_for_each_thread() {
     let server = Server::start(&[]);
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");
@@ -172,7 +172,7 @@ pub fn of_two_with(settings: &str) -> Server {
 }
 
 #[tokio::test]
-async fn whose_run_asks_is_told_to_all_and_its_title_to_whoever_may_read_it() {
+async fn an_interrupt_shows_its_owner_and_to_readers_the_title() {
     let server = of_two();
     let (ann, id) = server.member("ann");
     let (bob, _) = server.member("bob");

@@ -102,7 +102,7 @@ pub fn guarded(far: &Far) -> User {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
+async fn a_run_that_waits_for_a_sign_in_resumes_after_the_sign_in() {
     let (far, model, port) = (Far::guarded().await, model(), free_port());
     let server = serve(&model, guarded(&far), port);
     let boss = server.key(&[]);
@@ -161,7 +161,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_that_somebody_follows_signs_nobody_in() {
+async fn following_a_sign_in_link_without_confirmation_signs_no_user_in() {
     let (far, model) = (Far::guarded().await, model());
     let server = serve(&model, guarded(&far), free_port());
     let boss = server.key(&[]);
@@ -217,7 +217,7 @@ async fn a_sign_in_at_the_terminal_asks_for_the_scope_that_a_waiting_call_needs(
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
+async fn a_call_resumes_after_a_sign_in_that_the_server_did_not_observe() {
     let (far, model, port) = (Far::guarded().await, model(), free_port());
     let server = serve(&model, guarded(&far), port);
     let boss = server.key(&[]);

@@ -67,7 +67,7 @@ fn what_happens_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_are_for_this_machine_for_administrators_and_for_whoever_has_the_token() {
+async fn metrics_require_a_local_client_an_administrator_or_the_token() {
     let user = User::new();
     user.configure("[server]\nproxies = ['127.0.0.1']\nmetrics_token = 'env:SCRAPE'\n");
     let mut command = user.command(&["serve", "--listen", "127.0.0.1:0"]);

@@ -80,7 +80,7 @@ async fn a_person_signs_in_and_is_known_the_next_time() {
 }
 
 #[tokio::test]
-async fn what_the_provider_did_not_sign_for_this_sign_in_is_nobody() {
+async fn an_identity_token_not_issued_for_this_sign_in_is_rejected() {
     let provider = Provider::start().await;
     let server = server(&provider, "role = 'member'");
     let mut browser = Browser::new(&server);

@@ -83,7 +83,7 @@ pub fn check_log(user: &User) {
 
 // rows: ZE-E3
 #[test]
-fn a_run_goes_on_after_the_server_was_told_to_end_and_repeats_no_effect() {
+fn a_run_resumes_after_a_server_shutdown_and_repeats_no_effect() {
     let models = models();
     let mut user = abandoned(&models, MODEL);
     for wanted in [3, 8] {

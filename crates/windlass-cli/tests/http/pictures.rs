@@ -31,7 +31,7 @@ async fn sent(client: &Client<'_>, files: &[(&str, &[u8])]) -> (String, Vec<Stri
 
 // rows: ZE-H15
 #[tokio::test]
-async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
+async fn a_picture_is_visible_to_readers_of_the_conversation() {
     let server = Server::start(&[]);
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");

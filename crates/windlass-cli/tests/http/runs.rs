@@ -114,7 +114,7 @@ async fn what_happens_to_a_message_while_a_run_is_active_is_the_senders_choice()
 
 // The test blocks on commands while the model streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_stopped_run_had_said_is_told_once() {
+async fn the_partial_text_of_a_stopped_run_is_returned_once() {
     let user = User::new();
     let said = ["half of it", " and the rest"].map(|text| json!({ "content": text }));
     let model = Model::start(vec![Turn::Slowly(Duration::from_secs(60), said.to_vec())]);
@@ -138,7 +138,7 @@ async fn what_a_stopped_run_had_said_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_run_is_stopped_by_its_owner_and_nobody_else() {
+async fn only_the_owner_can_stop_a_run() {
     let server = Server::start(&[]);
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");

@@ -267,7 +267,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
 // rows: SK-P14
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_waited_is_filled_in_by_whoever_approves_it() {
+async fn an_approved_call_gets_its_secrets_in_the_approving_process() {
     let root = tempfile::tempdir().unwrap();
     let ((address, _), echo, user) = (system(), Echo::start().await, User::new());
     let given = configured(&user, address, &echo, &root.path().join("secrets"));

@@ -47,8 +47,8 @@ async fn conversations_are_listed_and_changed() {
 
 // rows: SK-X7, SK-P11
 #[tokio::test]
-async fn nobody_sees_what_is_anothers() {
-    check(&Server::start(&[]), "nobody_sees_what_is_anothers").await;
+async fn data_of_other_users_is_hidden() {
+    check(&Server::start(&[]), "data_of_other_users_is_hidden").await;
 }
 
 // rows: SK-R1
@@ -161,7 +161,7 @@ async fn a_run_is_stopped_by_the_id_that_ready_gave() {
 
 // rows: CF-11
 #[tokio::test]
-async fn a_run_goes_on_without_its_stream() {
+async fn a_run_continues_without_its_stream() {
     let server = with_data();
     let key = server.key(&[]);
     let request = server.request(Method::POST, &format!("{API}/agent/chat")).bearer_auth(&key);

@@ -53,7 +53,7 @@ async fn every_answer_has_the_id_of_its_request() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_a_problem() {
+async fn an_unknown_path_method_host_or_origin_is_a_problem() {
     let server = Server::start(&[]);
     answer(server.request(Method::GET, "/nowhere")).await.is_problem(404, "not_found");
     answer(server.request(Method::PUT, "/api/v1/health")).await.is_problem(405, "method_not_allowed");
@@ -64,7 +64,7 @@ async fn what_nobody_knows_is_a_problem() {
 }
 
 #[tokio::test]
-async fn whoever_looks_with_a_browser_where_nothing_is_gets_the_page() {
+async fn a_browser_at_an_unknown_path_gets_the_page() {
     let server = Server::start(&[]);
     let look = async |method: Method, path: &str, accept: &str| {
         let answer = answer(server.request(method, path).header("accept", accept)).await;

@@ -94,7 +94,7 @@ impl Server {
 
 // rows: WT-X5
 #[tokio::test]
-async fn a_run_that_has_ended_is_told_from_any_position_to_its_outcome() {
+async fn a_finished_run_streams_from_any_position_to_its_outcome() {
     let (server, key, _, run) = done().await;
     let path = format!("/api/v1/runs/{run}/stream");
     let all = Events::open(server.stream(&path, &key)).await.all().await;
@@ -314,7 +314,7 @@ async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
 }
 
 #[tokio::test]
-async fn a_browsers_stream_goes_on_by_its_cookie() {
+async fn a_browsers_stream_stays_open_with_its_cookie() {
     let user = User::new();
     user.configure("[server.limits]\nheartbeat_s = 1\nlook_again_s = 1\n");
     let server = Server::start_for(user, &[]);

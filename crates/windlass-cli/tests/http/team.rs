@@ -71,7 +71,7 @@ async fn a_stale_change_is_refused() {
 
 // rows: OV-17
 #[tokio::test]
-async fn nobody_sees_into_another_workspace() {
+async fn data_of_another_workspace_is_hidden() {
     let server = Server::start(&[]);
     let said = server.user.run(&["admin", "add-workspace", "north", "--address", &server.address]).exits(0);
     server.user.run(&["admin", "add-workspace", "north"]).exits(2);

@@ -201,7 +201,7 @@ async fn no_file_tool_tells_where_a_servers_folder_lies() {
 }
 
 #[tokio::test]
-async fn a_run_is_started_in_a_mode_and_the_next_one_goes_on_in_it() {
+async fn the_next_run_keeps_the_mode_of_the_previous_run() {
     let server = Server::start(&[]);
     let key = server.key(&[]);
     let modes = async |thread: &str| {

@@ -168,7 +168,7 @@ async fn no_secret_is_in_a_trace() {
 }
 
 #[test]
-fn a_trace_that_a_client_began_goes_on_in_the_server() {
+fn the_server_continues_a_clients_trace() {
     let collector = Collector::start();
     let server = logged(User::new(), &[], |command| {
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.address);

@@ -7,7 +7,7 @@ use super::Server;
 
 // rows: OV-21
 #[tokio::test]
-async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
+async fn usage_is_visible_to_the_owner_and_to_administrators() {
     let server = Server::start(&[]);
     server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
     let key = server.key(&[]);
@@ -77,7 +77,7 @@ async fn without_credit_nothing_is_begun_and_more_counts_at_once() {
 }
 
 #[tokio::test]
-async fn administrators_are_told_whose_runs_they_are() {
+async fn administrators_see_usage_by_user() {
     let server = Server::start(&[]);
     server.user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
     let boss = server.key(&[]);

@@ -203,7 +203,7 @@ impl<'a> Trial<'a> {
         if let Some(watcher) = &mut self.watcher
             && self.dice.below(3) == 0
         {
-            watcher.kill_and_go_on(&self.user);
+            watcher.kill_and_restart(&self.user);
         }
     }
 

@@ -55,7 +55,7 @@ impl Watcher {
     }
 
     /// Kills the watcher and restarts it after the last complete event.
-    pub fn kill_and_go_on(&mut self, user: &User) {
+    pub fn kill_and_restart(&mut self, user: &User) {
         kill(&mut self.child);
         self.kills += 1;
         // Lines that were printed before the kill are still read.

@@ -21,7 +21,7 @@ pub async fn sign_in(page: &Page, email: &str, password: &str) {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_a_right_one_lets_in() {
+async fn a_wrong_password_is_rejected_and_a_correct_one_signs_in() {
     let server = Server::start(&[]);
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
@@ -126,7 +126,7 @@ async fn two_windows_show_one_conversation() {
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_not_here() {
+async fn a_conversation_of_another_user_is_not_found() {
     let server = scripted(vec![Turn::Say("A secret.")]);
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;

@@ -45,7 +45,7 @@ async fn a_run_that_was_stopped_while_it_asked_says_so_after_a_reload() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_to_those_who_do_not_see_it_and_nothing_else() {
+async fn the_live_region_announces_new_events_only() {
     let server = scripted(vec![
         Turn::Say("First answer."),
         Turn::Call(vec![write("a.md")]),
@@ -74,7 +74,7 @@ async fn what_happens_is_told_to_those_who_do_not_see_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_happens_twice_is_told_twice() {
+async fn repeated_events_are_announced_each_time() {
     let calls = ["a.md", "b.md"].map(|path| Turn::Call(vec![write(path)]));
     let [one, other] = calls;
     let says = ["First answer.", "Second answer.", "Third answer."].map(Turn::Say);

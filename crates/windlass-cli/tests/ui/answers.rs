@@ -42,7 +42,7 @@ const PLACE: &str = "const own = document.querySelector('.transcript'); return [
 
 // rows: SK-U2
 #[tokio::test]
-async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follows() {
+async fn the_view_follows_new_text_only_at_the_end() {
     let server = scripted(vec![Turn::spoken(Duration::from_millis(8), &paragraphs(600), 16)]);
     let page = Page::signed_in(&server).await;
     page.say("Tell me.").await;
@@ -89,7 +89,7 @@ async fn who_sends_a_message_is_taken_to_the_end_and_follows() {
 
 // rows: SK-U3
 #[tokio::test]
-async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
+async fn a_thought_is_open_while_it_streams_and_then_collapses() {
     let thought =
         |at: usize| json!({"reasoning_content": format!("Thought {at}: {}.\n", "some words ".repeat(30))});
     let mut deltas = vec![json!({"role": "assistant", "content": ""})];
@@ -160,7 +160,7 @@ async fn each_thought_of_an_answer_has_its_own_time() {
 
 // rows: SK-U9
 #[tokio::test]
-async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards() {
+async fn tokens_and_times_are_shown_during_an_answer_and_totalled_after_it() {
     let server =
         scripted(vec![Turn::Say("Short."), Turn::spoken(Duration::from_millis(20), &paragraphs(120), 20)]);
     let page = Page::signed_in(&server).await;

@@ -92,7 +92,7 @@ async fn arguments_are_edited_as_json_and_what_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn a_call_is_denied_with_a_reason_that_the_agent_is_told() {
+async fn the_reason_of_a_denied_call_is_sent_to_the_agent() {
     let server = writer();
     let page = asked(&server).await;
     page.press("Deny…").await;
@@ -180,7 +180,7 @@ async fn a_question_is_answered_by_an_option() {
 }
 
 #[tokio::test]
-async fn a_limit_is_raised_and_the_run_goes_on() {
+async fn a_run_continues_after_its_limit_is_raised() {
     let user = User::new();
     let look = || Turn::Call(vec![("Glob", json!({"pattern": "*"}))]);
     let model = Model::start(vec![look(), look(), look(), Turn::Say("All is settled.")]);

@@ -19,7 +19,7 @@ use crate::http::mcp::{guarded, state};
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_that_the_server_makes_itself_keep_nobody_out() {
+async fn server_rendered_pages_are_accessible() {
     let far = Far::guarded().await;
     let server = Server::start_for(guarded(&far), &[]);
     let key = server.key(&[]);
@@ -55,7 +55,7 @@ async fn pages_that_the_server_makes_itself_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn pages_for_whoever_is_new_or_lost_or_reads_along_keep_nobody_out() {
+async fn pages_for_new_users_and_viewers_are_accessible() {
     let user = User::new();
     user.configure("[server]\nregistration = 'open'\n");
     let server = scripted_for(user, vec![Turn::Say("It is said.")]);
@@ -147,7 +147,7 @@ fn set_up(far: &Far) -> Server {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_together_in_the_course_of_work_keeps_nobody_out() {
+async fn pages_with_content_are_accessible() {
     let far = Far::open().await;
     let server = set_up(&far);
     let page = Page::signed_in(&server).await;

@@ -127,7 +127,7 @@ async fn numbers_of_results_are_shown_as_they_are_written() {
 }
 
 #[tokio::test]
-async fn a_card_names_somebody_else_who_approved() {
+async fn a_card_names_another_user_who_approved() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
     let page = asked(&server).await;
     let mut bob = member(&mut administrator(&server).await, &server, "bob@example.com", "admin").await;

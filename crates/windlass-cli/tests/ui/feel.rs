@@ -76,7 +76,7 @@ async fn a_phone_shows_every_page_without_scrolling_aside() {
 }
 
 #[tokio::test]
-async fn on_a_phone_the_sidebar_opens_and_closes_behind_whoever_goes() {
+async fn on_a_phone_the_sidebar_closes_after_navigation() {
     let server = writer();
     let page = asked(&server).await;
     narrow(&page).await;

@@ -107,7 +107,7 @@ async fn nothing_that_opens_or_fills_a_page_keeps_anybody_out_or_is_wider_than_a
 }
 
 #[tokio::test]
-async fn whoever_wants_no_motion_sees_none() {
+async fn reduced_motion_disables_animations() {
     let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
     let server = scripted_for(User::new(), vec![Turn::Slowly(std::time::Duration::from_secs(60), deltas)]);
     let page = Page::signed_in(&server).await;
@@ -122,7 +122,7 @@ async fn whoever_wants_no_motion_sees_none() {
 }
 
 #[tokio::test]
-async fn a_browser_that_notifies_only_through_a_worker_goes_on() {
+async fn a_browser_without_a_notification_constructor_still_works() {
     let (_server, page) = busy().await;
     page.go("/inbox").await;
     page.sees("Allow Write to ").await;

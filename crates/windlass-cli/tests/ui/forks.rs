@@ -83,7 +83,7 @@ fn held() -> (Arc<OnceLock<()>>, Turn) {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
+async fn a_running_run_is_followed_from_its_first_event() {
     let (end, answer) = held();
     let server = scripted(vec![
         Turn::Say("First answer."),

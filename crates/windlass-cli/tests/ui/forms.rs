@@ -84,7 +84,7 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_that_nobody_knows_is_edited_by_what_is_there() {
+async fn a_call_of_an_unknown_tool_is_edited_by_its_current_arguments() {
     let (_server, page) =
         editing(json!({}), json!({"path": "a.md", "times": 3, "deep": true, "big": [1]})).await;
     page.write("[name='v.times']", "4").await;

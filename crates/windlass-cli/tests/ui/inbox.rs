@@ -64,7 +64,7 @@ async fn what_comes_later_stands_below_what_is_being_read() {
 }
 
 #[tokio::test]
-async fn the_age_of_an_ask_goes_on_while_it_is_looked_at() {
+async fn the_age_of_an_open_interrupt_is_updated_while_visible() {
     let server = scripted(turns());
     let page = asked(&server).await;
     let age = "return all('.ask time')[0]?.innerText === arguments[0]";

@@ -112,7 +112,7 @@ async fn arguments_that_were_mended_are_shown_above_those_that_came() {
 }
 
 #[tokio::test]
-async fn a_limit_and_who_raised_it_are_told_in_words() {
+async fn a_limit_and_the_user_who_raised_it_are_shown() {
     let user = User::new();
     let look = || Turn::Call(vec![("Glob", json!({"pattern": "*"}))]);
     let model = Model::start(vec![look(), look(), Turn::Say("All is settled.")]);

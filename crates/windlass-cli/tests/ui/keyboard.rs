@@ -33,7 +33,7 @@ async fn enter_on(page: &Page, name: &str) {
 }
 
 #[tokio::test]
-async fn somebody_signs_in_writes_approves_and_comes_back_by_keys_alone() {
+async fn a_user_signs_in_writes_and_approves_by_keyboard_alone() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
     member(&mut administrator(&server).await, &server, "ann@example.com", "member").await;
     let page = Page::open(&server).await;

@@ -56,7 +56,7 @@ async fn letters_answer_the_call_that_has_the_focus_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_call_is_denied_by_keys_and_the_focus_goes_on_to_the_field() {
+async fn a_call_is_denied_by_keys_and_the_focus_moves_to_the_field() {
     let server = two_writers();
     let page = asked(&server).await;
     two(&page).await;

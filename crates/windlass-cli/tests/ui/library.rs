@@ -86,7 +86,7 @@ async fn toolsets_say_which_tools_are_always_there_and_which_change_things() {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_server_is_added_looked_at_and_taken_out() {
+async fn a_tool_server_is_added_inspected_and_removed() {
     let far = Far::open().await;
     let user = User::new();
     let outbound = format!("[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, {}]\n", far.port);
@@ -158,7 +158,7 @@ async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_is_not_there() {
+async fn agent_details_require_the_right_to_start_runs() {
     let user = User::new();
     user.configure("[agent]\nmodels = ['demo/script', 'nowhere/x']\ninstructions = 'You keep the notes.'\nmode = 'plan'\n");
     let server = Server::start_for(user, &[]);

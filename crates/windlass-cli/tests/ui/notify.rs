@@ -50,7 +50,7 @@ async fn begun(server: &Server, page: &Page, message: &str) -> String {
 }
 
 #[tokio::test]
-async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
+async fn a_hidden_page_notifies_about_interrupts_and_finished_runs() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
     let page = wanting(&server).await;
     // A visible page needs no notification.
@@ -90,7 +90,7 @@ async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
 }
 
 #[tokio::test]
-async fn who_looks_elsewhere_is_told_that_a_run_has_failed() {
+async fn a_hidden_page_notifies_about_a_failed_run() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Refuse("no credit is left")]);
     let page = wanting(&server).await;
     let thread = begun(&server, &page, "Do it.").await;

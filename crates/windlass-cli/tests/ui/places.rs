@@ -55,7 +55,7 @@ async fn a_conversation_is_renamed() {
 
 // rows: SK-U11
 #[tokio::test]
-async fn a_title_that_comes_while_it_is_looked_at_is_written_out() {
+async fn a_title_that_arrives_while_visible_is_animated() {
     let server = talker();
     let page = talked(&server).await;
     page.element(".history .thread .title[data-fresh=false]").await;

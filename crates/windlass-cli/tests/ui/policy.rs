@@ -69,7 +69,7 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
 }
 
 #[tokio::test]
-async fn members_ask_the_gate_and_see_no_rules_and_viewers_are_told_why() {
+async fn members_can_test_the_policy_and_viewers_see_why_they_cannot() {
     let server = ruled();
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;

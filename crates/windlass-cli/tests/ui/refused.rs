@@ -81,7 +81,7 @@ async fn what_went_wrong_is_said_in_plain_words() {
 
 // rows: ZE-X5
 #[tokio::test]
-async fn whoever_is_not_signed_in_any_more_is_sent_to_the_sign_in() {
+async fn a_user_whose_session_ended_is_sent_to_the_sign_in() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/toolsets").await;
@@ -136,7 +136,7 @@ const HANGS: &str = r"
 
 // rows: ZE-X11
 #[tokio::test]
-async fn what_somebody_has_left_is_no_failure_and_not_tried_again() {
+async fn an_aborted_request_is_not_an_error_and_not_retried() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": HANGS})).await;
@@ -167,7 +167,7 @@ const GARBLES: &str = r#"
 
 // rows: ZE-X11
 #[tokio::test]
-async fn a_frame_that_cannot_be_read_is_logged_and_the_stream_goes_on() {
+async fn an_unreadable_frame_is_logged_and_the_stream_continues() {
     let server = scripted(vec![Turn::Say("It is said."), Turn::Say("It is said again.")]);
     let page = Page::signed_in(&server).await;
     page.say("Speak.").await;

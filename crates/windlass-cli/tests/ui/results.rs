@@ -96,7 +96,7 @@ async fn each_kind_of_result_is_shown_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
+async fn a_page_that_a_tool_returned_is_displayed_without_active_content() {
     let (server, page) = returned(&[HOSTILE.to_owned()]).await;
     let frame = page.element("iframe.frame").await;
     let tokens = page.run("const { sandbox, allow } = document.querySelector('iframe.frame'); return [sandbox.value, allow]", vec![]).await;
@@ -120,7 +120,7 @@ async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anything() {
+async fn a_page_that_a_tool_returned_has_its_styles_and_sends_no_requests() {
     let elsewhere = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let place = format!("http://{}", elsewhere.local_addr().unwrap());

@@ -80,7 +80,7 @@ async fn an_answer_is_tried_again_beside_the_first_and_leads_to_its_steps() {
 }
 
 #[tokio::test]
-async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
+async fn a_retry_includes_every_message_that_its_run_received() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
     let page = asked(&server).await;
     let parent = page.thread().await;

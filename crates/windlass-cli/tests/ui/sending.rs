@@ -96,7 +96,7 @@ async fn files_that_were_chosen_are_there_after_a_look_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_message_names_the_time_zone_of_whoever_sends_it() {
+async fn a_message_contains_the_senders_time_zone() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
     let page = Page::signed_in(&server).await;
     page.devtools("Emulation.setTimezoneOverride", json!({"timezoneId": "Asia/Tokyo"})).await;

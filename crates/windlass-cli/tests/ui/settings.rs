@@ -19,7 +19,7 @@ async fn team(page: &Page) -> Value {
 
 // rows: SK-U13
 #[tokio::test]
-async fn somebody_is_added_given_another_role_and_removed() {
+async fn a_member_is_added_given_another_role_and_deactivated() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/settings/team").await;

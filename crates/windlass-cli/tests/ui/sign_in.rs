@@ -44,7 +44,7 @@ async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
+async fn a_user_signs_in_to_and_out_of_a_tool_server_in_the_library() {
     let far = Far::guarded().await;
     let server = caller(&far);
     let page = Page::signed_in(&server).await;
@@ -80,7 +80,7 @@ async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
+async fn a_call_that_waits_for_a_sign_in_resumes_automatically() {
     let far = Far::guarded().await;
     let server = caller(&far);
     let boss = server.key(&[]);

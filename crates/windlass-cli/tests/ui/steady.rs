@@ -10,7 +10,7 @@ use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
 
 #[tokio::test]
-async fn a_conversation_goes_on_behind_the_end_of_a_session() {
+async fn a_conversation_continues_after_the_session_expired() {
     let said = || vec![Turn::Say("First answer."), Turn::Say("Second answer.")];
     let server = scripted(said());
     let place = server.address.trim_start_matches("http://").to_owned();
@@ -83,7 +83,7 @@ fn problem(status: u16, detail: &str) -> String {
 }
 
 #[tokio::test]
-async fn nobody_is_signed_out_whose_session_did_not_end() {
+async fn a_failed_sign_out_keeps_the_user_signed_in() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.press("Settings").await;
@@ -129,7 +129,7 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
 }
 
 #[tokio::test]
-async fn a_batch_that_does_not_count_is_told_and_stays() {
+async fn a_rejected_batch_is_reported_and_stays_open() {
     let server = scripted(vec![Turn::Call(vec![write("a.md"), write("b.md")]), Turn::Say("All is settled.")]);
     let page = asked(&server).await;
     page.sees("2 calls need approval: Write").await;

@@ -23,7 +23,7 @@ async fn place_of(page: &Page, words: &str) -> serde_json::Value {
 
 // rows: SK-U6, ZE-P7
 #[tokio::test]
-async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it() {
+async fn a_message_to_a_busy_run_is_delivered_after_the_current_step() {
     let server = scripted(vec![
         Turn::Call(vec![write("a.md")]),
         Turn::Say("The first is done."),
@@ -74,7 +74,7 @@ async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it
 }
 
 #[tokio::test]
-async fn what_was_told_and_may_have_arrived_is_sent_as_the_same_after_the_run() {
+async fn a_message_with_unknown_delivery_is_resent_with_the_same_key() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
     let page = asked(&server).await;
     let cut = "if (!url.endsWith('/messages')) return real();

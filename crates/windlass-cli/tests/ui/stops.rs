@@ -21,7 +21,7 @@ const HEAR: &str = "const answer = await real();
 
 // The model streams while the test waits for the shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
+async fn an_answer_continues_on_the_next_server_after_a_shutdown() {
     let models = ModelServer::start(0).await.unwrap();
     let server = slow_at("127.0.0.1:0", User::new(), &models, SCRIPT);
     let place = server.address.trim_start_matches("http://").to_owned();

@@ -33,7 +33,7 @@ async fn the_skip_link_leads_into_the_page() {
 }
 
 #[tokio::test]
-async fn escape_stops_the_run_from_where_somebody_writes() {
+async fn escape_in_the_composer_stops_the_run() {
     let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
     let server = scripted(vec![Turn::Slowly(std::time::Duration::from_secs(60), deltas)]);
     let page = Page::signed_in(&server).await;
@@ -133,7 +133,7 @@ async fn an_address_that_is_cut_in_the_middle_of_a_sign_is_no_blank_page() {
 }
 
 #[tokio::test]
-async fn a_mistyped_address_is_told_in_the_page() {
+async fn a_mistyped_address_shows_a_not_found_page() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/inbx").await;
@@ -145,7 +145,7 @@ async fn a_mistyped_address_is_told_in_the_page() {
 }
 
 #[tokio::test]
-async fn a_page_that_comes_late_leaves_whoever_types_alone() {
+async fn a_page_that_loads_late_does_not_take_the_focus() {
     let server = scripted(vec![Turn::Say("First answer.")]);
     let page = Page::signed_in(&server).await;
     page.say("One.").await;
@@ -189,7 +189,7 @@ async fn a_page_that_comes_late_leaves_whoever_types_alone() {
 }
 
 #[tokio::test]
-async fn a_field_for_messages_that_comes_late_leaves_whoever_types_alone() {
+async fn a_composer_that_loads_late_does_not_take_the_focus() {
     let server = scripted(vec![Turn::Say("First answer.")]);
     let page = Page::signed_in(&server).await;
     page.say("One.").await;

@@ -139,18 +139,18 @@ impl Live {
         // A timeout is no error: the items collected so far are sent.
         tokio::time::timeout(JOIN, gather).await.ok();
         let mut gathered = Gathered::default();
-        let mut is_told = false;
+        let mut is_history_sent = false;
         for item in items {
             if let Item::Told(position, update @ (Update::Delta { .. } | Update::Snapshot { .. })) = item {
                 gathered.add(position, update);
                 continue;
             }
-            is_told |= self.flush(&mut gathered, is_told).await?;
-            is_told |= self.take(item).await?;
+            is_history_sent |= self.flush(&mut gathered, is_history_sent).await?;
+            is_history_sent |= self.take(item).await?;
         }
-        is_told |= self.flush(&mut gathered, is_told).await?;
+        is_history_sent |= self.flush(&mut gathered, is_history_sent).await?;
         self.speaker.joins(false);
-        if is_told || self.speaker.is_over() {
+        if is_history_sent || self.speaker.is_over() {
             Ok(())
         } else {
             self.say(vec![Said::History(Vec::new())], self.feed.position(), false).await
@@ -159,14 +159,14 @@ impl Live {
 
     /// Sends the collected fragments, with a snapshot of all messages if none was sent yet. Returns whether a snapshot
     /// was sent.
-    async fn flush(&mut self, gathered: &mut Gathered, is_told: bool) -> Result<bool, Problem> {
+    async fn flush(&mut self, gathered: &mut Gathered, is_history_sent: bool) -> Result<bool, Problem> {
         let Gathered { at, update: Some(update), .. } = std::mem::take(gathered) else {
-            return Ok(is_told);
+            return Ok(is_history_sent);
         };
         let said = self.speaker.hear(&update);
         let is_history = said.iter().any(|said| matches!(said, Said::History(_)));
         self.say(said, at, false).await?;
-        Ok(is_told || is_history)
+        Ok(is_history_sent || is_history)
     }
 
     /// Encodes an item of the feed. Returns whether it was sent as a snapshot of all messages.

@@ -95,7 +95,7 @@ impl<'a> Exchange<'a> {
         let folded = self.app.engine.thread(&thread).folded().await?;
         let open = self.app.engine.open_interrupts(&folded).await?;
         if !open.is_empty() {
-            return self.go_on(&folded, &open, is_new, &input, history).await;
+            return self.submit_answers(&folded, &open, is_new, &input, history).await;
         }
         let answered = self.answered(&input, &history)?;
         if is_new {
@@ -150,7 +150,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Submits the client's answers if they cover every open interrupt. Otherwise sends the interrupts again.
-    async fn go_on(
+    async fn submit_answers(
         self,
         folded: &FoldedThread,
         open: &[OpenInterrupt],

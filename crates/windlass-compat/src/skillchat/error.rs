@@ -79,7 +79,7 @@ mod tests {
 
     // rows: WT-E8, WT-H10
     #[tokio::test]
-    async fn a_problem_is_told_in_the_shape_of_the_dialect() {
+    async fn a_problem_is_encoded_in_the_shape_of_the_dialect() {
         let detail = |code: &str, message: &str| json!({"detail": {"code": code, "message": message}});
         for (problem, status, wanted) in [
             (refused("message_required", "Please enter a message."), 400, "message_required"),

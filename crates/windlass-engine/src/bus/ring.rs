@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_generation_begins_anew_and_an_older_one_is_ignored() {
+    fn a_new_generation_resets_the_ring_and_an_older_one_is_ignored() {
         let mut ring = Ring::default();
         ring.push(Seq(7), ATTEMPT, 1, &text("lost"));
         ring.push(Seq(9), ATTEMPT, 1, &text("kept"));

@@ -316,7 +316,7 @@ mod tests {
     use crate::tool::Registry;
 
     #[tokio::test]
-    async fn a_run_that_ends_while_it_is_looked_at_has_ended() {
+    async fn a_run_that_ends_during_a_status_query_is_reported_as_ended() {
         let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
         let registry = Registry::new(Arc::new(NoSchemas));
         let builder = Builder::new(registry, || panic!("the test has models"));

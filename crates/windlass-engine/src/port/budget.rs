@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_of_a_day_is_told_by_its_last_part() {
+    fn a_daily_budget_is_recognized_by_its_last_part() {
         for day in ["user/alice/usd/2026-11-21", "2026-11-21"] {
             assert!(is_of_a_day(day), "{day}");
         }

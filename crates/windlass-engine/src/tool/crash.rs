@@ -31,7 +31,7 @@ mod tests {
     use windlass_outbound::secret::Secret;
 
     #[tokio::test]
-    async fn a_crash_is_told_without_secrets() {
+    async fn a_crash_message_has_its_secrets_redacted() {
         let secret = Secret::new("SENTINEL-crash");
         let mask = || Mask::new(&[Secret::new("SENTINEL-crash")]);
         let crashes = async move { panic!("the token {} was refused", secret.expose()) };

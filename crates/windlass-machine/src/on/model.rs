@@ -57,7 +57,7 @@ fn take_reply(r: &mut Recorder<'_>, reply: &ModelReplied) {
     }
     if r.line().is_some() {
         line::judge(r, &reply.view);
-        return progress::go_on(r);
+        return progress::advance(r);
     }
     without_calls(r, &reply.stop, message.has_answer(), continues);
 }

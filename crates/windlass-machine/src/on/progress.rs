@@ -7,7 +7,7 @@ use super::{cancel, line, next};
 use crate::event::StepMode;
 
 /// Starts every call that may start. If every call has its result, starts the next step.
-pub(super) fn go_on(r: &mut Recorder<'_>) {
+pub(super) fn advance(r: &mut Recorder<'_>) {
     if r.is_over {
         return cancel::by_limit(r);
     }
@@ -21,6 +21,6 @@ pub(super) fn go_on(r: &mut Recorder<'_>) {
 pub(super) fn after(r: &mut Recorder<'_>) {
     match r.run().cancel {
         Some(_) => cancel::settle(r),
-        None => go_on(r),
+        None => advance(r),
     }
 }

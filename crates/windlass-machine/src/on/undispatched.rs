@@ -22,7 +22,7 @@ pub(super) fn not_dispatched<'i>(s: Situation<'_>, key: CallKey, start: u32, vie
             return cancel::settle(r);
         }
         judge_again(r, key.index as usize, view);
-        progress::go_on(r);
+        progress::advance(r);
     }))
 }
 

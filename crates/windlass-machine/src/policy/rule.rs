@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_no_is_stronger_than_what_cannot_be_told() {
+    fn a_false_condition_outweighs_an_undecidable_one() {
         let on = |argument: &str, value: Value| Condition {
             argument: argument.into(),
             is: Predicate::Equals(value),

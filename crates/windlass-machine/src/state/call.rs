@@ -175,7 +175,7 @@ impl Line {
     }
 
     /// Whether a call is in flight, or has a read scheduled for its outcome.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn has_calls_in_flight(&self) -> bool {
         self.calls.iter().any(|call| match call.status {
             CallStatus::Previewing { .. }
             | CallStatus::Started

@@ -130,7 +130,7 @@ impl Run {
     pub fn is_waiting(&self) -> bool {
         match &self.phase {
             Phase::Parked(_) => true,
-            Phase::Calls(line) => line.asking() > 0 && !line.goes_on(),
+            Phase::Calls(line) => line.asking() > 0 && !line.has_calls_in_flight(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) => false,
         }
     }
@@ -138,7 +138,7 @@ impl Run {
     /// Whether the run only waits for a time: calls are deferred, no interrupt is open, and nothing is in flight.
     pub fn is_sleeping(&self) -> bool {
         match &self.phase {
-            Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.goes_on(),
+            Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.has_calls_in_flight(),
             Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => false,
         }
     }

@@ -223,7 +223,7 @@ mod tests {
 
     // rows: LM-P1
     #[test]
-    fn an_answer_is_told_in_the_servers_words() {
+    fn an_answer_is_encoded_in_the_servers_format() {
         let content = json!({ "action": "accept", "content": { "n": 2, "unit": "kg" } });
         assert_eq!(
             result(&form(), &reply(json!({ "n": 2 }))),

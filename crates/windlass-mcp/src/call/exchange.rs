@@ -46,13 +46,13 @@ pub(crate) struct Next {
 
 impl Next {
     /// Whether the call is partly done: people have answered, or the server has returned state.
-    fn goes_on(&self) -> bool {
+    fn is_partly_done(&self) -> bool {
         self.responses.is_some() || self.state.is_some() || !self.known.is_empty()
     }
 
     /// The state to record while a sign-in is required or the server is unreachable.
     fn parked(&self) -> Parked {
-        if self.goes_on() {
+        if self.is_partly_done() {
             let (state, answers) = (self.state.clone(), self.responses.clone());
             Parked::Ready { state, answers, known: self.known.clone() }
         } else {
@@ -136,7 +136,7 @@ impl Exchange<'_> {
                 }
                 Outcome::SignIn => return Err(self.refuses(&next).await),
                 Outcome::Pages(pages) => return Err(self.page(pages)),
-                Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off(self.away_ms())),
+                Outcome::Unreached(_) if next.is_partly_done() => return Err(next.put_off(self.away_ms())),
                 Outcome::Unreached(why) | Outcome::NotDone(why) => {
                     return Err(ToolOutcome::error(format!("Tool error: {why}")));
                 }
@@ -252,7 +252,7 @@ impl Exchange<'_> {
     async fn refuses(&self, next: &Next) -> ToolOutcome {
         match asked_to_sign_in(self.core, &next.parked()).await {
             Ok(ask) => ToolOutcome::ask(ask),
-            Err(_) if next.goes_on() => next.put_off(self.away_ms()),
+            Err(_) if next.is_partly_done() => next.put_off(self.away_ms()),
             Err(why) => ToolOutcome::error(format!("Tool error: {why}")),
         }
     }
@@ -264,8 +264,8 @@ impl Exchange<'_> {
             Ok(connection) => return Ok(connection),
             Err(link) => link,
         };
-        let goes_on = next.goes_on();
-        if goes_on
+        let is_partly_done = next.is_partly_done();
+        if is_partly_done
             && matches!(link, Link::Down { .. })
             && let Some(connection) = self.core.connection_after(u64::MAX).await
         {
@@ -274,11 +274,11 @@ impl Exchange<'_> {
         Err(match link {
             Link::SignIn { .. } => self.refuses(next).await,
             Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }
-                if goes_on && self.core.is_out() =>
+                if is_partly_done && self.core.is_out() =>
             {
                 self.out()
             }
-            Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. } if goes_on => {
+            Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. } if is_partly_done => {
                 next.put_off(self.away_ms())
             }
             other => ToolOutcome::unavailable(away(self.core, &other)),
@@ -297,7 +297,7 @@ impl Exchange<'_> {
             known.last().and_then(|known| serde_json::from_value::<ElicitResult>(known.answer.clone()).ok());
         let sent = match (self.core.held.take(ticket), answer) {
             (Some(HeldCall { call, answer: to, over }), Some(answer)) => {
-                call.goes_on();
+                call.mark_answered();
                 to.send(answer).is_ok().then_some((call, over))
             }
             (Some(_), None) | (None, _) => None,
@@ -360,7 +360,7 @@ impl Exchange<'_> {
                         Some(answer)
                     });
                     if let Some(answer) = again {
-                        call.goes_on();
+                        call.mark_answered();
                         // The server may have withdrawn the question; the response to the call will say so.
                         let _ = elicited.answer.send(answer);
                         continue;

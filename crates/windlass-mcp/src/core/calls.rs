@@ -194,7 +194,7 @@ impl InFlight {
     }
 
     /// Marks the call's question as answered, so that the next one can be attributed to it.
-    pub fn goes_on(&self) {
+    pub fn mark_answered(&self) {
         if let Some(slot) = self.calls.slots().get_mut(&self.id) {
             slot.asks = false;
         }

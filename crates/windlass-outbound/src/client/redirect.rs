@@ -51,7 +51,7 @@ pub(super) fn target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Opt
 
 impl Travel {
     /// Redirects the request. Credentials never leave the origin that they were given for.
-    pub(super) fn go_on(&mut self, status: StatusCode, to: Url) {
+    pub(super) fn follow_redirect(&mut self, status: StatusCode, to: Url) {
         let is_post = self.method == Method::POST;
         let becomes_get = match status.as_u16() {
             301 | 302 => is_post,

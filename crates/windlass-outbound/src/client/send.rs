@@ -189,7 +189,7 @@ impl Outbound {
                 if hops > MAX_REDIRECTS {
                     return Err(OutboundError::Redirects { max: MAX_REDIRECTS, to: shown(&to) });
                 }
-                travel.go_on(status, to);
+                travel.follow_redirect(status, to);
                 continue;
             }
             let unpacker = Unpacker::new(&travel.method, status, &headers, limits.max_bytes);

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_link_of_the_start_ends_when_somebody_has_registered() {
+    async fn the_start_link_expires_after_the_first_registration() {
         let trial = Trial::new();
         trial.accounts.local().await.unwrap();
         let used_for = LinkUse::SignIn { user: Principal::from(crate::account::people::user::LOCAL) };

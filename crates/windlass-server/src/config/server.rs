@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_nobody_could_sign_in_by_is_refused() {
+    fn an_unusable_sign_in_provider_is_rejected() {
         let provider = |name: &str, more: &str| format!("[oidc.{name}]\nclient_id = 'c'\n{more}\n");
         assert_eq!(refused(&provider("a-1", "issuer = 'https://id.example.com/x'")), "taken");
         assert_eq!(refused(&provider("a", "issuer = 'http://127.0.0.1:9'")), "taken");

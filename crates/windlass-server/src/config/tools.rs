@@ -234,7 +234,7 @@ mod tests {
 
     // rows: LM-T1
     #[test]
-    fn commands_are_off_and_held_unless_somebody_says_otherwise() {
+    fn commands_are_disabled_and_sandboxed_by_default() {
         let bare = read("");
         assert!(!bare.bash.is_enabled());
         // Configuring commands does not enable them.
@@ -264,7 +264,7 @@ mod tests {
 
     // rows: LM-O1
     #[test]
-    fn long_results_are_summed_up_only_where_somebody_says_so() {
+    fn long_results_are_offloaded_only_if_enabled() {
         let read = |text: &str| toml::from_str::<crate::config::ConfigFile>(text).unwrap().agent.offload;
         assert_eq!(read("").offload(), None);
         assert_eq!(read("[agent.offload]\nthreshold_bytes = 9\n").offload(), None);

@@ -43,7 +43,7 @@ impl SignIns {
     }
 
     /// Records that all waiting calls of a server have been resumed.
-    fn goes_on(&mut self, server: &str) {
+    fn mark_resumed(&mut self, server: &str) {
         self.0.insert(server.to_owned(), false);
     }
 }
@@ -79,9 +79,9 @@ impl Servers {
         seen.sign_ins.0.retain(|name, _| all.iter().any(|status| status.name == *name));
         for status in all {
             if seen.sign_ins.has_come(&status.name, &status.health, self.role.stays)
-                && self.go_on(&status.name, &local()).await
+                && self.answer_waiting_calls(&status.name, &local()).await
             {
-                seen.sign_ins.goes_on(&status.name);
+                seen.sign_ins.mark_resumed(&status.name);
             }
         }
     }
@@ -114,7 +114,7 @@ mod tests {
         let mut look = |health: Health| {
             let has_come = seen.has_come("a", &health, true);
             if has_come {
-                seen.goes_on("a");
+                seen.mark_resumed("a");
             }
             has_come
         };
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_said_once_it_does_and_not_before() {
+    fn resumed_calls_are_recorded_only_after_they_resume() {
         let mut seen = SignIns::default();
         let ready = Health::Ready { since: AT };
         assert!(seen.has_come("a", &ready, true) && seen.has_come("a", &ready, true));
-        seen.goes_on("a");
+        seen.mark_resumed("a");
         assert!(!seen.has_come("a", &ready, true));
         // A short-lived command does not resume calls at its first check. It does after a sign-in that it has
         // observed.

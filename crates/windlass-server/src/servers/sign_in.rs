@@ -125,13 +125,13 @@ impl Servers {
         // An authorization response is valid once, even if it fails.
         self.tokens.end(&open.server, &back.state).await?;
         finished?;
-        self.go_on(&open.server, by).await;
+        self.answer_waiting_calls(&open.server, by).await;
         Ok(open.server)
     }
 
     /// Answers all calls that wait for this sign-in, in the name of the user who signed in. Returns whether the calls
     /// could be listed.
-    pub(super) async fn go_on(&self, server: &str, by: &Party) -> bool {
+    pub(super) async fn answer_waiting_calls(&self, server: &str, by: &Party) -> bool {
         let Some(engine) = self.engine.get() else { return false };
         let waiting = match waiting(engine, server).await {
             Ok(waiting) => waiting,

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sign_in_that_nobody_ends_goes_and_others_stay_within_bounds() {
+    async fn unfinished_sign_ins_expire_and_their_number_is_bounded() {
         let world = World::new();
         let tokens = world.process();
         tokens.save("mcp/a/tokens", b"{}".to_vec()).await.unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_sign_in_of_too_many_ends_and_is_nobody_elses() {
+    async fn the_oldest_sign_in_is_evicted_with_its_owner_record() {
         let world = World::new();
         let tokens = world.process();
         for n in 0..=FLOWS_MAX {

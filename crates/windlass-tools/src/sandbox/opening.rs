@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_place_of_a_folder_by_now_is_told_from_it() {
+    fn a_replaced_folder_is_detected() {
         let (_root, top) = linked();
         let (real, moved) = (top.join("real"), top.join("moved"));
         let meant = find(&real, |_| false).unwrap();

@@ -36,7 +36,7 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
 }
 
 #[tokio::test]
-async fn nobody_speaks_for_the_driver() {
+async fn only_the_driver_may_send_driver_inputs() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();

@@ -90,7 +90,7 @@ fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFa
 
 // rows: LM-A7, SK-G16, WT-X4
 #[test]
-fn goes_on_after_dying_at_any_append() {
+fn a_run_completes_after_a_crash_at_any_append() {
     let mut deaths = 0;
     for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
         for nth in 0.. {
@@ -100,14 +100,14 @@ fn goes_on_after_dying_at_any_append() {
                 break;
             }
             deaths += 1;
-            go_on(&store.restarted(), &counts, (fault, nth));
+            resume_after_crash(&store.restarted(), &counts, (fault, nth));
         }
     }
     // At the last append, the waiter may read the end from the journal before the death is detected.
     assert!(deaths >= 2 * 13, "a run of nine steps appends at least fourteen times: {deaths}");
 }
 
-fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
+fn resume_after_crash(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
     runtime().block_on(async {
         let models = script();
         let engine = engine(store, &models, counts).await;
@@ -203,7 +203,7 @@ fn a_process_that_dies_at_each_model_call_gives_up_after_three_attempts() {
 }
 
 #[test]
-fn a_fenced_owner_stops_and_the_run_goes_on() {
+fn a_fenced_owner_stops_and_the_run_continues() {
     for nth in 1..14 {
         runtime().block_on(async {
             let store = MemoryStore::new(Arc::new(SystemClock::new()));

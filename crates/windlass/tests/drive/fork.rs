@@ -47,7 +47,7 @@ async fn ends(engine: &Engine, thread: &ThreadId) -> Vec<Seq> {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_without_its_origin() {
+async fn a_fork_continues_without_its_origin() {
     let folder = tempfile::tempdir().unwrap();
     let written = Counter::default();
     let engine = open(folder.path(), &written).await;

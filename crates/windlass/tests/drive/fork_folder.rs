@@ -381,7 +381,7 @@ fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
 
 /// If the caller stops waiting, the fork is still completed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fork_that_nobody_waits_for_is_finished() {
+async fn a_fork_completes_after_its_caller_stops_waiting() {
     let homes = Homes::new();
     let engine = homes.engine().await;
     let at = call(&engine, "t", &writes("a.md", "first")).await;

@@ -66,7 +66,7 @@ async fn a_list_is_there_after_a_restart_and_in_a_fork() {
 
 // rows: LM-T14
 #[tokio::test]
-async fn what_is_too_long_is_not_kept_and_the_model_is_told() {
+async fn oversized_tool_state_is_not_kept_and_the_model_gets_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let keeps = |size: usize| {
         let tool = FunctionTool::new("keep", "keeps", move |context: CallContext, _: Text| async move {

@@ -53,7 +53,7 @@ async fn engine(store: &std::path::Path, models: &ScriptedModels, slow: &Slow) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_at_work_ends_and_the_next_process_goes_on() {
+async fn a_running_tool_completes_before_the_handover() {
     let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
     let first = engine(base.path(), &models(), &slow).await;
     let started = first.start(task("go")).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_model_call_that_many_processes_leave_in_order_does_not_end_its_run() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_does_not_end_holds_nobody_up() {
+async fn a_tool_that_does_not_end_does_not_block_the_handover() {
     let (base, slow) = (tempfile::tempdir().unwrap(), Slow::default());
     let first = engine(base.path(), &models(), &slow).await;
     first.start(task("go")).await.unwrap();

@@ -438,7 +438,7 @@ async fn a_models_failures_have_codes() {
 
 // rows: WT-L6, WT-L7
 #[tokio::test]
-async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
+async fn unknown_tools_and_bad_arguments_are_reported_to_the_model() {
     let counter = Counter::default();
     let asks = [("nope", "{}"), ("note", "{\"text\":7}"), ("note", "{{{"), ("note", "{text:'fine',}")];
     let models = ScriptedModels::new(move |call| match results(call) {

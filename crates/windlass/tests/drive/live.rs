@@ -154,7 +154,7 @@ async fn collect(
 }
 
 #[tokio::test]
-async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_start() {
+async fn a_watcher_that_reconnects_during_a_reply_gets_it_from_its_start() {
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_
 }
 
 #[tokio::test]
-async fn a_late_watcher_is_told_each_event_once() {
+async fn a_late_watcher_gets_each_event_once() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
@@ -434,7 +434,7 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
 
 // rows: LM-R12, LM-A8
 #[tokio::test]
-async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
+async fn waiting_and_polling_return_the_same_status() {
     let (engine, first, second) = busy().await;
     let by = || Principal::from("ann");
     let queued = engine.start(second).await.unwrap().run;

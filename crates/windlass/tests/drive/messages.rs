@@ -61,7 +61,7 @@ async fn lines(engine: &Engine) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn messages_say_what_became_of_them() {
+async fn messages_carry_their_status() {
     let engine = engine().await;
     let thread = ThreadId::from("t1");
     engine.run_task(to("long")).await.unwrap();

@@ -126,7 +126,7 @@ async fn the_tools_of_each_mode() {
 
 // rows: ZE-E15
 #[tokio::test]
-async fn a_call_that_writes_is_told_which_mode_has_it_and_never_run() {
+async fn a_withheld_write_names_the_mode_that_allows_it() {
     let (shown, counter) = (Shown::default(), Counter::default());
     let tools =
         registry([counter.tool("Pay", EffectClass::Once)]).add(Both::tool("Api", Area::Work)).unwrap();

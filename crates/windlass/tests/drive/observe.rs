@@ -28,7 +28,7 @@ impl Observer for Heard {
 }
 
 #[tokio::test]
-async fn everything_that_is_counted_is_told_once_and_in_order() {
+async fn observers_get_each_event_once_and_in_order() {
     let models = ScriptedModels::new(|call| match results(call) {
         turn @ 0..2 => Line::tool(["one", "two"][turn], r#"{"text":"x"}"#),
         _ => Line::Say("done".into()),

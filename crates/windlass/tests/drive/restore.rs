@@ -147,7 +147,7 @@ async fn what_tools_changed_is_put_back_at_a_fork() {
 
 // rows: ZE-P9
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_else_changed_stays_unless_it_is_to_be_overwritten() {
+async fn files_changed_by_others_are_kept_unless_overwriting() {
     let (folder, outside, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), store());
     let root = folder.path();
     let engine = engine(root, &store).await;
@@ -261,7 +261,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
 
 /// Within a step, the calls are recorded before the position.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_of_a_step_that_had_begun_are_told_by_their_names() {
+async fn calls_of_a_begun_step_are_listed_by_name() {
     let (folder, store) = (tempfile::tempdir().unwrap(), store());
     let engine = engine(folder.path(), &store).await;
     call(&engine, &writes("a", "new")).await;

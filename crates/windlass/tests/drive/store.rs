@@ -43,7 +43,7 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_was_left_is_taken_up_by_a_server() {
+async fn a_server_processes_an_answer_from_the_inbox() {
     let folder = tempfile::tempdir().unwrap();
     let tools = || registry([Counter::default().tool("write", EffectClass::Once)]);
     let ask = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).build().await.unwrap();

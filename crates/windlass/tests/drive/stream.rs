@@ -80,7 +80,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
+async fn a_watcher_resumes_in_the_middle_of_a_reply() {
     let models = ScriptedModels::new(|_| Line::Hang("one two three four ".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();

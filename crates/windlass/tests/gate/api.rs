@@ -147,7 +147,7 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
 
 // rows: LM-I7
 #[tokio::test]
-async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentials() {
+async fn a_run_resumed_elsewhere_never_gets_other_credentials() {
     let far =
         Far::start(|asked| Reply::ok("text/plain", asked.header("authorization").unwrap_or("nobody"))).await;
     let models = calls(vec![ask("POST", "/x"), ask("GET", "/y")]);

@@ -268,7 +268,7 @@ async fn move_on(clock: &ManualClock, engine: &Engine, thread: &ThreadId, ms: u6
 
 // rows: ZE-H7, OV-3
 #[tokio::test]
-async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory() {
+async fn an_approval_expires_by_its_rule_without_a_driver() {
     for (on_expiry, count) in [(Expiry::Deny, 0), (Expiry::Approve, 1)] {
         let written = Counter::default();
         let terms = Terms { expires_in_ms: Some(60_000), on_expiry, ..Terms::default() };
@@ -341,7 +341,7 @@ async fn a_process_that_has_not_seen_the_whole_time_asks_again_before_time_appro
 }
 
 #[tokio::test]
-async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
+async fn reminders_and_escalations_work_without_a_driver() {
     let (remind_in_ms, escalate_in_ms) = (Some(10_000), Some(20_000));
     let escalate_to: BTreeSet<_> = [Approver::Role("boss".into())].into();
     let terms = Terms { remind_in_ms, escalate_in_ms, escalate_to, ..Terms::default() };

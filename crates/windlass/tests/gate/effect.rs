@@ -111,7 +111,7 @@ fn run_and_die(store: &MemoryStore, bank: &Bank, case: Case, place: Place) -> bo
 }
 
 /// Another process resumes. Every debit is made once, unless its outcome is reported as unknown.
-fn go_on(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
+fn resume_elsewhere(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
     let at_death = bank.debits();
     assert!(at_death <= 1, "{case:?} {place:?}");
     runtime().block_on(async {
@@ -154,7 +154,7 @@ fn check(case: Case, place: Place) -> bool {
     if !run_and_die(&store, &bank, case, place) {
         return false;
     }
-    go_on(&store.restarted(), &bank, case, place);
+    resume_elsewhere(&store.restarted(), &bank, case, place);
     true
 }
 

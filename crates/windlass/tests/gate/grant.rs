@@ -244,7 +244,7 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
 }
 
 #[tokio::test]
-async fn a_choice_that_somebody_else_has_changed_is_not_overwritten() {
+async fn a_concurrently_changed_setting_is_not_overwritten() {
     let engine = windlass::builder().build().await.unwrap();
     let whose = Whose::User("ann".into());
     let (none, absent) = engine.policy().read_auto_run(&whose).await.unwrap();

@@ -94,7 +94,7 @@ async fn a_hook_lets_nothing_through_that_the_policy_stops() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_call_is_hidden_from_the_model_and_from_whoever_approves() {
+async fn the_idempotency_key_is_hidden_from_the_model_and_the_approver() {
     let bank = Bank::default();
     // If a model invents a key, the tool still receives the engine's.
     let models = ScriptedModels::new(|call| {
@@ -186,7 +186,7 @@ impl windlass::port::tool::Tool for Broken {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_before_its_call_is_not_called_and_the_run_goes_on() {
+async fn a_panic_before_a_tool_call_skips_the_call_and_the_run_continues() {
     let (store, counter) = (super::store(), crate::drive::Counter::default());
     let models = super::plan(&[&[("write", "a")]]);
     let broken = Broken(counter.tool("write", windlass::machine::EffectClass::Once));

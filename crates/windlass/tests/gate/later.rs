@@ -78,7 +78,7 @@ pub(super) async fn status(engine: &Engine) -> ThreadStatus {
 
 // rows: LM-T11
 #[test]
-fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
+fn a_deferred_call_is_persisted_and_resumes_in_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let seen = Seen::default();
@@ -119,7 +119,7 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
 }
 
 #[tokio::test]
-async fn whoever_drives_only_its_own_stays_with_a_call_that_is_put_off() {
+async fn a_process_without_a_sweeper_keeps_driving_a_deferred_call() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let seen = Seen::default();
@@ -156,7 +156,7 @@ async fn a_run_is_cancelled_in_its_sleep() {
 }
 
 #[tokio::test]
-async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
+async fn a_resumed_call_is_judged_by_the_current_policy() {
     for (class, wanted, says) in [
         (EffectClass::Pure, Outcome::Denied, "Tool call was denied by policy"),
         // What it did before is unknown.
@@ -197,7 +197,7 @@ async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
 
 /// If state that a call needs to resume is lost, its earlier effect is unknown.
 #[tokio::test]
-async fn a_call_that_cannot_go_on_is_in_doubt_and_not_a_mere_error() {
+async fn a_call_that_cannot_resume_is_in_doubt() {
     for (class, wanted) in [
         (EffectClass::Once, None),
         (

@@ -98,7 +98,7 @@ async fn a_denied_call_lets_those_behind_it_go() {
 
 /// Parallel reads: they start together and may end in any order.
 #[tokio::test]
-async fn reads_beside_each_other_are_told_in_their_places() {
+async fn parallel_reads_return_their_results_in_call_order() {
     for ended in orders(3) {
         let held: [Held; 3] = Default::default();
         let names = ["r0", "r1", "r2"];

@@ -140,10 +140,10 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
 
 /// A process with the tool: the run resumes there automatically.
 async fn with(folder: &Path, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
-    goes_on(built(folder, clock), clock, tool, run).await;
+    check_run_completes(built(folder, clock), clock, tool, run).await;
 }
 
-async fn goes_on(builder: Builder, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
+async fn check_run_completes(builder: Builder, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
     let engine = builder.tools_of(move |_, _| Ok(vec![tool.clone()])).build().await.unwrap();
     pass(clock, async || status(&engine).await == ThreadStatus::Idle).await;
     let outcome = engine.run(run).status().await.unwrap();
@@ -267,7 +267,7 @@ fn a_call_of_a_tool_that_was_loaded_or_is_to_be_waits_for_a_process_that_has_it(
         let missing = if dies_before_it_loads { "load_toolset" } else { "own" };
         runtime().block_on(waits_for(missing, builder(), &clock, &run));
         assert_eq!(own.starts(), u32::from(!dies_before_it_loads));
-        runtime().block_on(goes_on(builder(), &clock, tool, &run));
+        runtime().block_on(check_run_completes(builder(), &clock, tool, &run));
         assert_eq!(own.starts(), 2);
     }
 }

@@ -198,7 +198,7 @@ fn a_process_that_dies_while_it_looks_changes_nothing_and_another_looks_again() 
 }
 
 #[tokio::test]
-async fn nobody_looks_where_nobody_is_asked() {
+async fn no_preview_without_an_approval() {
     let world = World::new(Look::Tells);
     let models = plan(&[&[("write", "new")]]);
     let engine = asking(&store(), &models, registry([world.tool()])).auto_run(AutoRun::Everything);

@@ -94,7 +94,7 @@ async fn the_model_asks_people_and_reads_what_they_said() {
 
 // rows: WT-H1
 #[tokio::test]
-async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked() {
+async fn an_incomplete_question_is_an_error_and_not_asked() {
     for question in [json!({}), json!({"checkpoint": "c"}), json!({"summary": "s"})] {
         let written = Counter::default();
         let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
@@ -184,7 +184,7 @@ async fn one_question_may_follow_another() {
 
 // rows: WT-H4, WT-H10, OV-3
 #[tokio::test]
-async fn a_question_that_nobody_answers_is_declined_after_its_time() {
+async fn an_unanswered_question_is_declined_after_its_timeout() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
     let written = Counter::default();

@@ -59,7 +59,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
 
 /// A row without a wake signal is found by the sweep, however often other signals wake the sweeper.
 #[tokio::test]
-async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second() {
+async fn frequent_wake_signals_do_not_delay_the_sweep() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
     let written = Counter::default();
@@ -103,7 +103,7 @@ fn says_by_what_it_was_asked() -> ScriptedModels {
 
 // rows: ZE-E6
 #[tokio::test]
-async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_program_has_by_then() {
+async fn a_resumed_run_keeps_the_agent_it_started_with() {
     let agent = |name: &str| AgentConfig {
         name: name.into(),
         models: vec![format!("test/{name}").as_str().into()],

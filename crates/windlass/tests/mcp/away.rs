@@ -101,7 +101,7 @@ async fn a_required_server_that_takes_long_to_fail_is_given_up_as_well() {
 
 // rows: SK-A12
 #[tokio::test]
-async fn a_required_server_that_lets_nobody_in_refuses_the_start() {
+async fn a_required_server_that_rejects_credentials_fails_the_start() {
     let stage = Stage::start(|_| Said::Status(401)).await;
     let required = |http| {
         let hub = McpHub::new(HubConfig::default());
@@ -242,7 +242,7 @@ async fn what_is_known_of_a_server_is_kept_in_parts_and_recalled() {
 }
 
 #[tokio::test]
-async fn an_address_that_nobody_has_written_down_is_not_inside() {
+async fn an_unlisted_internal_address_is_rejected() {
     let stage = Stage::start(|asked| modern(asked, &json!([])).unwrap_or(Said::Status(404))).await;
     let http = Http { named: false, ..Http::new(&stage.url) };
     let hub = McpHub::new(HubConfig::default());
@@ -262,7 +262,7 @@ async fn an_address_that_nobody_has_written_down_is_not_inside() {
 }
 
 #[tokio::test]
-async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
+async fn credentials_are_sent_unencrypted_only_to_internal_hosts() {
     let stage = Stage::start(|asked| modern(asked, &json!([])).unwrap_or(Said::Status(404))).await;
     let reach = |inside: &[&str]| windlass::outbound::Reach {
         ports: windlass::outbound::Ports::Any,

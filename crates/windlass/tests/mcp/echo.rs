@@ -105,7 +105,7 @@ fn wants(requests: Value, state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn schemas_are_told_without_it_and_a_tool_whose_names_hold_it_is_left_out() {
+async fn schemas_are_redacted_and_a_tool_named_with_a_secret_is_omitted() {
     let stage = Stage::start(|asked| {
         let given = forms(asked.header("x-api-key").unwrap_or_default());
         let schema = |properties: Value| json!({ "type": "object", "properties": properties });
@@ -157,7 +157,7 @@ async fn schemas_are_told_without_it_and_a_tool_whose_names_hold_it_is_left_out(
 }
 
 #[tokio::test]
-async fn tools_that_were_known_before_are_told_without_what_is_secret_now() {
+async fn cached_tools_are_redacted_with_the_current_secrets() {
     let tools = json!([tool("say", json!({})), { "name": "other", "description": SECRET }]);
     let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
     let before = super::hub_of(&stage).await.known();
@@ -170,7 +170,7 @@ async fn tools_that_were_known_before_are_told_without_what_is_secret_now() {
 }
 
 #[tokio::test]
-async fn resources_and_prompts_are_told_without_it() {
+async fn resources_and_prompts_are_redacted() {
     let stage = echoing(|asked, given| {
         let page = |list: &str, items: Value| {
             asked.result(json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private", list: items }))
@@ -233,7 +233,7 @@ async fn resources_and_prompts_are_told_without_it() {
 }
 
 #[tokio::test]
-async fn pictures_and_files_are_told_without_it() {
+async fn pictures_and_files_are_redacted() {
     let stage = echoing(|asked, given| {
         let data = STANDARD.encode(format!("\u{1}%PDF & \\ {given} more"));
         let kind = format!("application/{SECRET}");

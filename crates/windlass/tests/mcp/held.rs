@@ -202,7 +202,7 @@ async fn an_answer_counts_for_one_question_and_not_for_the_next_that_reads_the_s
 }
 
 #[tokio::test]
-async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
+async fn an_ambiguous_question_is_not_asked() {
     let asking = Asking::start(Over::Session).await;
     let hub = hub_of(&asking.stage).await;
     asking.stage.until("", 1).await;
@@ -283,7 +283,7 @@ async fn what_a_call_that_was_given_up_asks_late_is_not_asked_for_the_next_one()
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_is_given_up_in_time() {
+async fn an_unanswered_question_is_cancelled_after_its_timeout() {
     let asking = Asking::start(Over::Answer).await;
     let timeouts = Timeouts { question_ms: 50, ..Timeouts::default() };
     let hub = hub(McpServer { timeouts, ..trusted("stage", &asking.stage.url) }).await;

@@ -46,7 +46,7 @@ fn shop(asked: &Asked) -> Said {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
+async fn a_question_resumes_in_another_process_with_the_exact_state() {
     let stage = stage(shop).await;
     let first = hub_of(&stage).await;
     let asks = call(&find(&first, "buy"), json!({ "text": "x" })).await;

@@ -208,7 +208,7 @@ async fn names_of_tools_that_the_engine_adds_by_itself_are_not_a_servers_to_take
 }
 
 #[tokio::test]
-async fn whoever_is_first_in_the_configuration_has_the_first_choice_of_names() {
+async fn tool_names_are_assigned_in_configuration_order() {
     let tools = json!([tool("list", json!({}))]);
     let quick = tools.clone();
     let quick = Stage::start(move |asked| modern(asked, &quick).unwrap_or(Said::Status(404))).await;

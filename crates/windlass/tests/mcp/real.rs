@@ -128,7 +128,7 @@ async fn a_call_whose_server_is_killed_in_the_middle_is_made_again_only_where_th
 }
 
 #[tokio::test]
-async fn a_run_whose_server_is_killed_in_the_middle_of_a_call_is_in_doubt_and_goes_on() {
+async fn a_call_whose_server_is_killed_is_in_doubt_and_the_run_continues() {
     let (command, arguments) = started("server-everything", &["stdio", "killed-run"]);
     let hub = hub(McpServer { trusted: false, ..served("real", command, arguments) }).await;
     let models = ScriptedModels::new(|call| match results(call) {

@@ -110,7 +110,7 @@ async fn what_a_call_waits_with_goes_to_no_other_server_that_has_come_to_its_nam
 }
 
 #[tokio::test]
-async fn every_end_of_a_task_is_told() {
+async fn every_end_of_a_task_is_reported() {
     let ends = [
         (
             task("failed", json!({ "error": { "code": -1, "message": "no disk" } })),
@@ -138,7 +138,7 @@ async fn every_end_of_a_task_is_told() {
 }
 
 #[tokio::test]
-async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
+async fn a_task_whose_inputs_are_refused_is_polled_again() {
     let form = json!({ "method": "elicitation/create", "params": { "message": "Which branch?", "requestedSchema": {
         "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] } } });
     let wants = task("input_required", json!({ "inputRequests": { "a": form } }));

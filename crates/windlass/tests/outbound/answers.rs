@@ -93,7 +93,7 @@ fn told(error: &OutboundError) -> String {
 }
 
 #[tokio::test]
-async fn it_is_told_whether_a_request_left() {
+async fn errors_say_whether_the_request_was_sent() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()

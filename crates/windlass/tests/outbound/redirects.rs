@@ -80,7 +80,7 @@ async fn redirects_have_an_end() {
 }
 
 #[tokio::test]
-async fn who_asks_is_told_to_the_first_origin_alone() {
+async fn credentials_are_sent_only_to_the_first_origin() {
     let other = Far::start(|_| Reply::ok("text/plain", "")).await;
     let to = other.url("/there");
     let far = Far::start(move |asked| match asked.line().as_str() {

@@ -206,14 +206,18 @@ fn what_is_known_comes_from_the_clouds_own_list() {
 }
 
 #[test]
-fn nobody_signed_in_is_said() {
+fn missing_credentials_are_reported() {
     let home = tempfile::tempdir().unwrap();
-    super::alone("provider::bedrock::nobody", home.path(), &[("AWS_EC2_METADATA_DISABLED", "true")]);
+    super::alone(
+        "provider::bedrock::without_credentials",
+        home.path(),
+        &[("AWS_EC2_METADATA_DISABLED", "true")],
+    );
 }
 
 /// The process of the test above.
 #[tokio::test]
-async fn nobody() {
+async fn without_credentials() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }
@@ -237,12 +241,12 @@ fn a_profile_signs_in_as_for_every_other_program() {
         "[profile house]\nregion = eu-north-1\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = s\n";
     std::fs::write(home.path().join(".aws/config"), profile).unwrap();
     let variables = [("AWS_PROFILE", "house"), ("AWS_EC2_METADATA_DISABLED", "true")];
-    super::alone("provider::bedrock::somebody", home.path(), &variables);
+    super::alone("provider::bedrock::with_a_profile", home.path(), &variables);
 }
 
 /// The process of the test above.
 #[tokio::test]
-async fn somebody() {
+async fn with_a_profile() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }

@@ -47,7 +47,7 @@ async fn a_missing_done_is_no_cut() {
 
 // rows: SK-L10
 #[tokio::test]
-async fn calls_are_told_apart_by_id_or_position() {
+async fn calls_are_distinguished_by_id_or_position() {
     insta::assert_snapshot!(transcript("oai-noindex").await, @r#"
         ~ 0 text: x
         ~ 1 call: get_weather {"city":"Paris"}

@@ -45,7 +45,7 @@ async fn statuses_are_typed() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_told_and_not_followed() {
+async fn a_redirect_is_reported_and_not_followed() {
     let told = "error Config: HTTP 307: the provider redirects to `http://elsewhere.invalid/login`, and the \
                 key is not sent there; set `base_url` to the intended address [307]";
     assert_eq!(failure("anth-ok-307").await, told);

@@ -311,7 +311,7 @@ async fn what_is_recorded_is_small() {
 
 // rows: SK-L10
 #[tokio::test]
-async fn ids_that_repeat_across_steps_are_told_apart() {
+async fn repeated_ids_across_steps_are_made_unique() {
     let server = ProviderServer::start().await.unwrap();
     let name = name_of(WireKind::OpenaiChat);
     let model = model(&server, "oai-spaces", name, |_| {});

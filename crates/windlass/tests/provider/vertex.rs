@@ -161,12 +161,12 @@ fn default_credentials_sign_in_as_for_every_other_program() {
     let file = home.path().join("account.json");
     std::fs::write(&file, account.to_string()).unwrap();
     let variables = [("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap())];
-    super::alone("provider::vertex::somebody", home.path(), &variables);
+    super::alone("provider::vertex::with_a_service_account", home.path(), &variables);
 }
 
 /// The process of the test above. A service account signs its token itself.
 #[tokio::test]
-async fn somebody() {
+async fn with_a_service_account() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }
@@ -177,14 +177,18 @@ async fn somebody() {
 }
 
 #[test]
-fn nobody_signed_in_is_said() {
+fn missing_credentials_are_reported() {
     let home = tempfile::tempdir().unwrap();
-    super::alone("provider::vertex::nobody", home.path(), &[("GCE_METADATA_HOST", "127.0.0.1:9")]);
+    super::alone(
+        "provider::vertex::without_credentials",
+        home.path(),
+        &[("GCE_METADATA_HOST", "127.0.0.1:9")],
+    );
 }
 
 /// The process of the test above.
 #[tokio::test]
-async fn nobody() {
+async fn without_credentials() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }

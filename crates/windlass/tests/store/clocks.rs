@@ -7,7 +7,7 @@ use windlass_machine::Timestamp;
 use super::clock;
 
 #[tokio::test]
-async fn a_manual_clock_wakes_whoever_slept_until_then() {
+async fn a_manual_clock_wakes_due_sleepers() {
     let clock = clock(1);
     let start = clock.now();
     let sleeper = |ms: u64| {

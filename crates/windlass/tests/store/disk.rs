@@ -61,7 +61,7 @@ async fn a_full_disk_refuses_an_append_and_keeps_the_rest() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_is_told_with_a_way_out() {
+async fn a_damaged_page_is_reported_with_a_remedy() {
     const PAGE_BYTES: u64 = 4096;
     let folder = tempfile::tempdir().unwrap();
     drop(filled(folder.path(), 200).await);
@@ -83,7 +83,7 @@ async fn a_damaged_page_is_told_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_told() {
+async fn a_file_that_is_not_a_database_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("windlass.db"), "not a database, but longer than a header".repeat(99))
         .unwrap();
@@ -228,7 +228,7 @@ async fn an_append_that_draws_from_nothing_asks_nothing_of_budgets_and_records()
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
+async fn an_unreadable_record_is_reported_and_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     for key in ["a", "b"] {
@@ -239,7 +239,7 @@ async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_cannot_be_read_is_told() {
+async fn an_unreadable_reservation_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let head = claimed(&store, &thread()).await;

@@ -87,7 +87,7 @@ async fn reads_fail_as_often_as_asked() {
 }
 
 #[tokio::test]
-async fn damage_in_memory_is_told_as_on_disk() {
+async fn damage_in_memory_is_reported_as_on_disk() {
     let store = MemoryStore::new(clock(1));
     let start = claimed(&store, &thread()).await;
     store.append(batch(&thread(), start, &["a", "b"])).await.unwrap();
@@ -103,7 +103,7 @@ async fn damage_in_memory_is_told_as_on_disk() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
+async fn an_unreadable_record_is_reported_and_can_be_replaced() {
     let store = MemoryStore::new(clock(1));
     for key in ["a", "b"] {
         Records::put(&store, "grant", key, "alice", 1.into(), Expect::Absent).await.unwrap();

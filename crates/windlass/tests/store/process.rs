@@ -237,7 +237,7 @@ async fn a_dead_processs_files_are_removed() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_to_is_told() {
+async fn a_read_only_folder_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let set = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let parent = tempfile::tempdir().unwrap();

@@ -319,7 +319,7 @@ fn a_command_that_is_cancelled_is_asked_and_then_killed() {
 
 /// A call is dropped, as the driver drops one that does not end.
 #[test]
-fn a_command_that_nobody_waits_for_any_more_is_killed() {
+fn a_command_is_killed_when_its_call_is_dropped() {
     let shell = Shell::new();
     let marker = format!("{}.9", 80_000 + std::process::id());
     let (begun, command) = (shell.inside.join("begun"), format!("echo begun > begun; sleep {marker}"));

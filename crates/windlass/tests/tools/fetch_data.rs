@@ -51,7 +51,7 @@ fn json_is_read_by_its_parts() {
 }
 
 #[test]
-fn an_answer_has_a_size_and_says_how_to_go_on() {
+fn a_page_is_bounded_and_says_how_to_continue() {
     let text: String = (0..10_000).map(|nth| format!("line {nth}\n")).collect();
     let results = OffloadedResults::of(vec![("res_1".into(), text.clone())]);
     let (mut offset, mut read) = (0, String::new());

@@ -70,7 +70,7 @@ fn bad_bytes_are_shown_and_noted() {
 
 // rows: LM-T2
 #[test]
-fn pictures_are_told_by_their_first_bytes() {
+fn pictures_are_recognized_by_their_first_bytes() {
     check(b"\x89PNG\r\n\x1a\nrest", json!({}), "ok: <image/png, 12 bytes>");
     check(b"\xff\xd8\xff\xe0", json!({}), "ok: <image/jpeg, 4 bytes>");
     check(b"GIF89a", json!({}), "ok: <image/gif, 6 bytes>");

@@ -45,7 +45,7 @@ fn a_sleep_ends_at_a_time() {
 }
 
 #[test]
-fn a_sleep_that_goes_on_looks_at_the_clock_again() {
+fn a_resumed_sleep_reads_the_clock_again() {
     let resumed = |end: u64| {
         call("Sleep", json!({"seconds": 90}), move |context| {
             context.resumed = Some(ToolResumed { times: 1, state: Some(end.to_string()) });
@@ -75,7 +75,7 @@ fn a_sleep_without_an_end_is_refused() {
 
 // rows: LM-T11
 #[test]
-fn the_time_is_told_in_a_zone() {
+fn the_time_is_returned_in_a_zone() {
     let time = |arguments: Value, offset: Option<i32>| {
         call("CurrentTime", arguments, move |context| context.utc_offset_minutes = offset)
     };

@@ -46,7 +46,7 @@ fn check(kind: InterruptKind, typed: &[&str]) -> String {
 }
 
 #[test]
-fn a_sign_in_goes_on_once_it_is_done() {
+fn a_sign_in_is_continued_or_declined() {
     let kind =
         || InterruptKind::SignIn { server: "mail".into(), url: "https://a.example/".into(), message: None };
     insta::assert_snapshot!(check(kind(), &["yes", "c"]), @r#"

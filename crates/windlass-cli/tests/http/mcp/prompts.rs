@@ -89,7 +89,7 @@ async fn mcp(body: Bytes) -> Response {
 
 // The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prompts_are_listed_and_filled_in_by_whoever_sees_the_tools() {
+async fn prompts_are_listed_and_rendered_for_callers_that_see_the_tools() {
     let stage = Stage::start().await;
     let server = Server::start_for(stage.user(), &[]);
     let boss = server.key(&[]);

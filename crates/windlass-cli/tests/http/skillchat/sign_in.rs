@@ -30,7 +30,7 @@ async fn chat(page: &mut Browser<'_>) -> super::super::Answer {
 
 // rows: WT-E7
 #[tokio::test]
-async fn somebody_registers_signs_in_chats_and_signs_out() {
+async fn a_user_registers_signs_in_chats_and_signs_out() {
     let server = server("[server]\nregistration = \"open\"\n");
     let mut page = Browser::new(&server);
     let login = json!({"email": "ann@example.com", "password": PASSWORD});
@@ -136,7 +136,7 @@ async fn a_guest_is_admitted_where_one_chats_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn without_the_switch_nobody_is_a_guest() {
+async fn guests_are_rejected_unless_enabled() {
     let server = server("");
     let mut page = Browser::new(&server);
     assert_eq!(chat(&mut page).await.status, 401);

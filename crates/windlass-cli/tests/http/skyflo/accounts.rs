@@ -44,7 +44,7 @@ async fn refresh(server: &Server, token: &str) -> Answer {
 
 // rows: SK-R7, SK-P8, SK-P9
 #[tokio::test]
-async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
+async fn a_sign_in_issues_tokens_and_a_refresh_issues_the_next_ones() {
     let server = Server::start(&[]);
     let key = server.key(&[]);
     add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED);
@@ -89,7 +89,7 @@ async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
 
 // rows: SK-R7
 #[tokio::test]
-async fn a_password_is_changed_by_whoever_knows_it() {
+async fn a_password_change_requires_the_old_password() {
     let server = Server::start(&[]);
     add(&server, &server.key(&[]), EMAIL, PASSWORD).await.is(StatusCode::CREATED);
     let access = token(&server, PASSWORD).await;
@@ -113,7 +113,7 @@ async fn a_password_is_changed_by_whoever_knows_it() {
 
 // rows: SK-R7
 #[tokio::test]
-async fn a_forgotten_password_is_chosen_anew_by_an_administrators_link() {
+async fn a_forgotten_password_is_reset_by_an_administrators_link() {
     let server = Server::start(&[]);
     let key = server.key(&[]);
     let ann = add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED).body;
@@ -154,7 +154,7 @@ async fn a_forgotten_password_is_chosen_anew_by_an_administrators_link() {
 
 // rows: SK-X14
 #[tokio::test]
-async fn whoever_registers_becomes_a_member_under_either_path() {
+async fn registration_creates_a_member_under_either_path() {
     let user = User::new();
     user.configure("[server]\nregistration = 'open'\n");
     let server = Server::start_for(user, &[]);

@@ -66,7 +66,7 @@ const ANSWERED: &str = "
     return drawn.then(() => all('iframe.frame').flatMap(entries).filter((one) => one.responseStatus !== 0).map((one) => one.name));";
 
 #[tokio::test]
-async fn a_page_in_a_frame_asks_for_nothing_with_the_session_of_whoever_looks() {
+async fn a_framed_page_sends_no_requests_with_the_readers_session() {
     let server = scripted(vec![Turn::Say("It begins.")]);
     let page = Page::signed_in(&server).await;
     page.say("Begin.").await;

@@ -18,7 +18,7 @@ pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     a_settled_generation_is_not_shown(&*make()).await;
     a_follower_that_reads_a_reply_gets_its_end(&*make()).await;
     the_next_generation_replaces_the_last(&*make()).await;
-    a_follower_goes_on_in_the_middle(&*make()).await;
+    a_follower_resumes_in_the_middle(&*make()).await;
     a_backlog_may_come_as_a_snapshot(&*make()).await;
     what_is_no_longer_there_one_by_one_comes_as_a_whole(&*make()).await;
     threads_do_not_mix(&*make()).await;
@@ -123,7 +123,7 @@ async fn threads_do_not_mix(bus: &dyn Bus) {
     assert_eq!(*next(&mut follower).await, fragment(4, 1));
 }
 
-async fn a_follower_goes_on_in_the_middle(bus: &dyn Bus) {
+async fn a_follower_resumes_in_the_middle(bus: &dyn Bus) {
     for number in 1..=10 {
         bus.publish(&thread(), fragment(3, number));
     }

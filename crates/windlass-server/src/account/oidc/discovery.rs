@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_began_is_bounded_and_leaves_no_entry() {
+    async fn unknown_sign_ins_are_rate_limited_and_not_audited() {
         let trial = Trial::new();
         let corp = provider("http://127.0.0.1:1".into());
         let client = Client { from: Some("192.0.2.1".parse().unwrap()), agent: None };

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_shuts_themselves_or_the_terminal_out() {
+    async fn the_own_and_the_local_account_cannot_be_locked_out() {
         let trial = Trial::new();
         let local = trial.accounts.local().await.unwrap();
         let tokens = trial.join("a@example.com", Role::Admin, "default").await;
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_terminals_account_is_nobody_elses_by_its_address() {
+    async fn other_users_cannot_take_over_the_local_account() {
         let trial = Trial::new();
         let local = trial.accounts.local().await.unwrap();
         let tokens = trial.join("a@example.com", Role::Admin, "default").await;
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_comes_back_comes_without_old_sessions_and_keys() {
+    async fn a_reactivated_member_has_no_old_sessions_or_keys() {
         let trial = Trial::new();
         let admin = trial.join("admin@example.com", Role::Admin, "default").await;
         let who = trial.who(&admin).await.unwrap();

@@ -67,7 +67,7 @@ fn client(url: &str) -> &str {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_longer_known_is_registered_anew() {
+async fn a_forgotten_client_is_registered_again() {
     let (guarded, registered) = registering(0).await;
     let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
     let page = hub.begin_sign_in("guarded").await.unwrap();
@@ -95,7 +95,7 @@ async fn a_client_that_is_no_longer_known_is_registered_anew() {
 }
 
 #[tokio::test]
-async fn a_client_whose_secret_ends_is_registered_anew() {
+async fn a_client_with_an_expiring_secret_is_registered_again() {
     let now_s = SystemClock::new().now().0 / 1_000;
     for (ends_s, wanted) in [(0, "client-1"), (now_s + 100_000, "client-1"), (now_s + 60, "client-2")] {
         let (guarded, _) = registering(ends_s).await;

@@ -122,7 +122,7 @@ async fn calls_have_to_fit_the_description() {
 }
 
 #[test]
-fn a_model_is_told_the_operations() {
+fn the_description_lists_the_operations() {
     let tool = tool(vec![service(json!({
         "name": "w", "base_url": "https://a.example", "openapi": WIDGETS, "allowed_methods": ["GET", "DELETE"],
     }))]);

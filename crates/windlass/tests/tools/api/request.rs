@@ -271,7 +271,7 @@ fn a_call_counts_as_what_its_method_does() {
 }
 
 #[tokio::test]
-async fn a_request_whose_outcome_nobody_knows_is_told_so() {
+async fn a_request_with_an_unknown_outcome_is_reported_as_such() {
     let far = Far::start(|asked| match asked.line().contains("/cut") {
         true => Reply::Bytes(Vec::new()),
         false => Reply::Bytes(b"HTTP/1.1 201 Created\r\ncontent-length: 50\r\n\r\nhalf".to_vec()),
@@ -299,7 +299,7 @@ async fn a_request_whose_outcome_nobody_knows_is_told_so() {
 
 // rows: LM-I9
 #[tokio::test]
-async fn observers_are_told_of_each_request_and_of_no_secret() {
+async fn observers_get_each_request_without_secrets() {
     let far = mirror().await;
     let auth = json!({"type": "bearer", "token_ref": "t"});
     let services = vec![
@@ -373,7 +373,7 @@ async fn nothing_is_sent_once_a_call_was_cancelled() {
 }
 
 #[tokio::test]
-async fn a_status_that_leaves_open_what_became_of_a_change_is_no_answer() {
+async fn an_ambiguous_status_leaves_the_outcome_of_a_write_unknown() {
     let far = Far::start(|asked| {
         let line = asked.line();
         let status: u16 = line.rsplit_once('/').unwrap().1.split('?').next().unwrap().parse().unwrap();

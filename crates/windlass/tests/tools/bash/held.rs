@@ -78,7 +78,7 @@ fn makes() {
 
 /// Datagrams sent on a socket pair can be addressed to other sockets.
 #[test]
-fn a_pair_of_sockets_reaches_nobody_else() {
+fn a_socket_pair_cannot_reach_other_sockets() {
     for network in [false, true] {
         let shell = Shell::with(|settings, _| {
             settings.sandbox.network = network;

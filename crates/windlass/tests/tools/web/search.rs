@@ -161,7 +161,7 @@ async fn each_engine_is_asked_in_its_own_words() {
 }
 
 #[test]
-fn questions_go_without_asking_only_where_somebody_chose_the_engine() {
+fn a_search_needs_no_approval_only_with_a_configured_engine() {
     let secrets = || Box::new(BTreeMap::new());
     let outbound = || way(inside(&["127.0.0.1"]), &[]);
     let usual = web_search(outbound(), None, secrets(), reader()).unwrap();
