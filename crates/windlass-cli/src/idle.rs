@@ -185,9 +185,9 @@ mod tests {
     fn memory_is_released_once_after_work() {
         let mut watch = Watch::default();
         let looks = [900, 950, 1_000, 1_300, 1_601, 1_650, 3_000, 9_000, 9_010, 9_020];
-        let given_back: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();
+        let released: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();
         // Becomes idle after the start, after a short busy interval and after a longer one; ignores use below the
         // limit.
-        assert_eq!(given_back, [950, 1_650, 9_010]);
+        assert_eq!(released, [950, 1_650, 9_010]);
     }
 }

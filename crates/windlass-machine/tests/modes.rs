@@ -48,7 +48,7 @@ fn result(events: &[Event]) -> Option<(Outcome, String)> {
             let message = Message { role: Role::Tool, blocks: content.clone() };
             Some((*outcome, message.plain_text()))
         }
-        _ => None, // tidy: only a result is looked at
+        _ => None, // tidy: the test reads only results
     })
 }
 

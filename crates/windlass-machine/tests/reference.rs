@@ -195,7 +195,7 @@ impl Reference {
             }
             Fact::MessageEdited { id, message, by } => {
                 let (_, queued) = self.queue.iter_mut().find(|(queued, _)| queued == id).expect("it waits");
-                assert_eq!(queued.by, *by, "somebody else changed it");
+                assert_eq!(queued.by, *by, "another principal changed it");
                 assert_ne!(queued.message, *message, "edited to what it said");
                 queued.message = message.clone();
             }

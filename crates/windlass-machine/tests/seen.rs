@@ -52,7 +52,7 @@ impl<'a> Flags<'a> {
             }
             "handoff" => InterruptKind::Handoff { runner: "clerk".into() },
             "doubt" => InterruptKind::InDoubt { tool: "Pay".into() },
-            other => panic!("nobody asks `{other}`"),
+            other => panic!("unexpected question `{other}`"),
         }
     }
 }

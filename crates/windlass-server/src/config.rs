@@ -467,7 +467,7 @@ mod tests {
         windlass.toml:2: unknown key `model` | did you mean `models`?
         windlass.toml:4: unknown key `max_stepz` | did you mean `max_steps`?
         windlass.toml:1: unknown key `colour` | valid keys: store, relaxed, agent, providers, tools, mcp, integrations, toolsets, budget, approvals, server, files, outbound, web, api
-        windlass.toml:2: `much` is no reasoning | write auto, off, minimal, low, medium, high, or a number of tokens
+        windlass.toml:2: `much` is not a reasoning setting | write auto, off, minimal, low, medium, high, or a number of tokens
         windlass.toml:2: a file must not contain a literal secret | write `env:NAME` or `file:PATH` to refer to it
         windlass.toml: `providers.x.headers.Authorization` must not contain a literal secret | write `env:NAME` or `file:PATH` to refer to the secret
         windlass.toml:2: invalid type: string "three", expected u32

@@ -80,7 +80,7 @@ impl Story {
                 let known = call.and_then(|call| self.calls.get(&call)).cloned().unwrap_or_default();
                 self.asked.insert(interrupt.clone(), known);
             }
-            _ => {} // tidy: the other kinds say nothing of why somebody is asked
+            _ => {} // tidy: the other kinds do not explain a request
         }
     }
 }

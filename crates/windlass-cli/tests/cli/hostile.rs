@@ -63,7 +63,7 @@ fn an_untrusted_folder_configures_nothing() {
         let ended = (0..LOOKS).any(|_| {
             let ended = child.try_wait().unwrap().is_some();
             if !ended {
-                std::thread::sleep(LOOK_EVERY); // tidy: sleep a process tells nobody that it has ended
+                std::thread::sleep(LOOK_EVERY); // tidy: sleep the end of a process sends no notification
             }
             ended
         });

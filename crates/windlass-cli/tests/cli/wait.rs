@@ -11,7 +11,7 @@ fn waiting(user: &User) -> (String, String) {
     let said = user.run(&["run", "--json", TASK]).exits(3);
     let outcome = said.json();
     assert_eq!(outcome["status"], "paused");
-    assert_eq!(user.read("insights.md"), "", "nothing is written before somebody says so");
+    assert_eq!(user.read("insights.md"), "", "nothing is written before an approval");
     let open: &Value = &outcome["meta"]["interrupts"][0];
     assert_eq!(open["tool"], "Write");
     assert!(
@@ -44,7 +44,7 @@ fn an_answer_that_is_only_left_counts_at_the_next_resume() {
     let user = User::new();
     let (run, interrupt) = waiting(&user);
     user.run(&["approvals", "deny", &interrupt, "--reason", "not today", "--no-drive"]).exits(0);
-    assert_eq!(count(&user.events(), "interrupt.closed"), 0, "nobody drove it");
+    assert_eq!(count(&user.events(), "interrupt.closed"), 0, "no process drove it");
     let said = user.run(&["resume", &run[run.len() - 6..]]).exits(0);
     assert!(said.out.contains("not today"), "{said:#?}");
     assert_eq!(user.read("insights.md"), "");

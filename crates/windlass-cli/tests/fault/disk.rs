@@ -122,8 +122,8 @@ fn a_small_disk_fills_up_and_is_cleared() {
     until(&mut child, is("step.replied", 2));
     fill(&disk.join("ballast"));
     let named = format!("hint: the store is `{store}`");
-    let goes_on = format!("`windlass resume --store {store}` continues the run");
-    end(child).exits(5).tells(&["the disk is full", "hint: make room", &named, &goes_on]);
+    let resumes = format!("`windlass resume --store {store}` continues the run");
+    end(child).exits(5).tells(&["the disk is full", "hint: make room", &named, &resumes]);
     user.run(&["run", "--yes", TASK, flags[0], flags[1]]).exits(5).tells(&["error: ", "hint: ", &named]);
     std::fs::remove_file(disk.join("ballast")).unwrap();
     check_resumed(&user, &flags);

@@ -114,8 +114,8 @@ async fn every_failure_is_one_entry() {
     let server = Server::start(&[]);
     let mut browser = Browser::new(&server);
     for _ in 0..3 {
-        let nobody = json!({"email": "nobody@example.com", "password": PASSWORD});
-        browser.post("/api/v1/auth/login", nobody).await.is_problem(401, "wrong_login");
+        let unknown = json!({"email": "nobody@example.com", "password": PASSWORD});
+        browser.post("/api/v1/auth/login", unknown).await.is_problem(401, "wrong_login");
     }
     let log =
         answer(server.request(reqwest::Method::GET, "/api/v1/audit").bearer_auth(server.key(&[]))).await;

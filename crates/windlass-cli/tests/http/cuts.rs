@@ -116,7 +116,7 @@ impl Setting {
         if told.id.is_empty() {
             return;
         }
-        assert!(heard.ids.insert(told.id.clone()), "`{}` is told twice", told.id);
+        assert!(heard.ids.insert(told.id.clone()), "`{}` is sent twice", told.id);
         heard.last = Some(told.id.clone());
         let text = |value: &Value| value["text"].as_str().unwrap_or_default().to_owned();
         let number = told.data["delta"].as_u64();

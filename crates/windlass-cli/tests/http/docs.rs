@@ -98,8 +98,8 @@ async fn nothing_but_what_says_so_is_open() {
             }
             let path = path.replace("{seq}", "1").replace(['{', '}'], "x");
             let method: Method = method.to_uppercase().parse().unwrap();
-            let nobody = answer(server.request(method.clone(), &path)).await;
-            assert_eq!(nobody.status, 401, "{method} {path}: {nobody:#?}");
+            let anonymous = answer(server.request(method.clone(), &path)).await;
+            assert_eq!(anonymous.status, 401, "{method} {path}: {anonymous:#?}");
             asked += 1;
         }
     }

@@ -120,9 +120,9 @@ async fn credentials_go_nowhere_but_to_the_system_that_they_were_given_for() {
     let moved = json!({"metadata": {"api_url": "https://attacker.example.com"}});
     patch(moved.clone()).await.is_problem(422, "invalid");
     patch(json!({"metadata": {"api_url": "https://127.0.0.1:1/ci"}})).await.is(StatusCode::OK);
-    let mut anew = moved;
-    anew["credentials"] = json!({"api_token": "another"});
-    patch(anew).await.is(StatusCode::OK);
+    let mut replaced = moved;
+    replaced["credentials"] = json!({"api_token": "another"});
+    patch(replaced).await.is(StatusCode::OK);
     let entries = server.get("/api/v1/audit", &key).await.is(StatusCode::OK).body["data"].clone();
     let actions = |entry: &serde_json::Value| entry["action"].as_str().unwrap().to_owned();
     let mut actions: Vec<_> = entries.as_array().unwrap().iter().map(actions).collect();

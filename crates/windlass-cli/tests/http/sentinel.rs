@@ -282,7 +282,7 @@ async fn an_approved_call_gets_its_secrets_in_the_approving_process() {
     let model = Model::start(vec![Turn::Call(vec![("deploy", json!({"job": "ship"}))])]);
     model.run(&user, &["run", "go"]).exits(3);
     let waiting = user.run(&["approvals", "list", "--json"]).exits(0).json();
-    assert!(!given.exists(), "nothing is called before somebody has agreed");
+    assert!(!given.exists(), "nothing is called before an approval");
     model.run(&user, &["approvals", "approve", waiting["interrupt"].as_str().unwrap()]).exits(0);
     let sent = std::fs::read_to_string(given).unwrap();
     assert!(sent.contains("ship") && sent.contains(SECRETS[2]), "{sent}");

@@ -304,7 +304,7 @@ async fn a_silent_stream_beats_and_ends_once_its_reader_may_no_longer_read() {
     while beats < 2 {
         let told = events.next().await.expect("the stream stays open while the reader has access");
         beats += usize::from(told.name == "heartbeat");
-        assert!(told.name != "heartbeat" || told.id.is_empty(), "nobody goes on from a heartbeat");
+        assert!(told.name != "heartbeat" || told.id.is_empty(), "a heartbeat has no position");
     }
     let key = format!("/keys/{}", made["id"].as_str().unwrap());
     ann.delete(&key).await.is(StatusCode::NO_CONTENT);

@@ -77,7 +77,7 @@ async fn a_thread_keeps_its_first_words_where_the_model_says_no_title_or_fails()
     let thread = ann.small_talk().await;
     let titled = both(&ann, &thread).await;
     assert_eq!((&titled[1]["title"], &titled[1]["by"]), (&json!("hello"), &json!("engine")));
-    assert!(titled[1]["made"]["usage"].is_object(), "what it cost is told all the same: {titled:#?}");
+    assert!(titled[1]["made"]["usage"].is_object(), "its usage is reported all the same: {titled:#?}");
 
     let refuser = server(&provider, "oai-x-401");
     let (bob, _) = refuser.member("bob");

@@ -66,7 +66,7 @@ async fn a_certificate_is_renewed_without_a_restart() {
     }
     // Invalid files are ignored.
     std::fs::write(&pem, "rubbish").unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await; // tidy: sleep the files are looked at once a second
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await; // tidy: sleep files are checked once a second
     assert_eq!(visit(&server, &all).await.unwrap().0, certificate("one.pem"));
     install("two");
     let mut renewed = false;

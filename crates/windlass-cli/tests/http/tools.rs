@@ -15,8 +15,8 @@ use crate::cli::User;
 
 /// A server with one tool, whose calls wait until the test releases them.
 async fn slow() -> (User, Arc<Semaphore>) {
-    let goes_on = Arc::new(Semaphore::new(0));
-    let gate = goes_on.clone();
+    let permits = Arc::new(Semaphore::new(0));
+    let gate = permits.clone();
     let answer = async move |Json(asked): Json<Value>| {
         let method = asked["method"].as_str().unwrap_or_default();
         let result = match introduction(method, &json!([reading_tool("wait")])) {
@@ -37,13 +37,13 @@ async fn slow() -> (User, Arc<Semaphore>) {
     tokio::spawn(
         async move { axum::serve(listener, Router::new().route("/mcp", post(answer))).await.unwrap() },
     );
-    (user, goes_on)
+    (user, permits)
 }
 
 // The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trial_call_whose_caller_hangs_up_keeps_its_room_and_is_noted() {
-    let (user, goes_on) = slow().await;
+    let (user, permits) = slow().await;
     let server = Server::start_for(user, &[]);
     let key = server.key(&[]);
     let soon = Duration::from_millis(50);
@@ -69,7 +69,7 @@ async fn a_trial_call_whose_caller_hangs_up_keeps_its_room_and_is_noted() {
         entries.iter().filter(|entry| entry["details"]["outcome"] == outcome).count()
     };
     assert_eq!(noted("ran").await, 0);
-    goes_on.add_permits(8);
+    permits.add_permits(8);
     for _ in 0..600 {
         if noted("ran").await == 8 {
             break;
@@ -77,7 +77,7 @@ async fn a_trial_call_whose_caller_hangs_up_keeps_its_room_and_is_noted() {
         tokio::time::sleep(soon).await; // tidy: sleep they come to their end by themselves
     }
     assert_eq!(noted("ran").await, 8);
-    goes_on.add_permits(1);
+    permits.add_permits(1);
     answer(call(&key)).await.is(StatusCode::OK);
 }
 

@@ -132,8 +132,9 @@ async fn without_credit_nothing_is_sent() {
     let server = Server::start_for(user, &[]);
     let answer = post(&server, &server.key(&[]), INVOKE, &json!({"message": "hello"})).await;
     answer.is_problem(403, "insufficient_credit");
-    let nobody = super::answer(server.request(Method::POST, INVOKE).json(&json!({"message": "hello"}))).await;
-    nobody.is_problem(401, "unauthenticated");
+    let anonymous =
+        super::answer(server.request(Method::POST, INVOKE).json(&json!({"message": "hello"}))).await;
+    anonymous.is_problem(401, "unauthenticated");
 }
 
 /// Reads a stream up to an event with this name.

@@ -80,7 +80,7 @@ impl Watcher {
             }
         }
         let said = crate::cli::said(self.child.wait_with_output().unwrap()).exits(0);
-        assert!(self.client.ended, "no outcome was told: {said:?}");
+        assert!(self.client.ended, "no outcome was sent: {said:?}");
         assert_eq!(self.client.events, journal.0, "the events are the journal's, each once and in order");
         self.client.watched
     }
@@ -128,7 +128,7 @@ impl Client {
 impl Fragments {
     fn add(&mut self, line: &Value) {
         let number = line["delta"].as_u64().unwrap();
-        assert_eq!(number, self.newest + 1, "each fragment is told once, and none left out: {line}");
+        assert_eq!(number, self.newest + 1, "each fragment is sent once, and none left out: {line}");
         self.newest = number;
         self.put(line);
     }
@@ -152,7 +152,7 @@ impl Fragments {
         let mut whole = self.parts.len() == blocks.len();
         for ((name, text), block) in self.parts.values().zip(blocks) {
             let recorded = block["text"].as_str().or(block["asked"].as_str()).unwrap();
-            assert!(recorded.starts_with(text.as_str()), "`{text}` was told, `{recorded}` recorded");
+            assert!(recorded.starts_with(text.as_str()), "`{text}` was sent, `{recorded}` recorded");
             assert_eq!(name, block["name"].as_str().unwrap_or_default());
             whole &= text == recorded;
         }

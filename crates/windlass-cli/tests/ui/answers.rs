@@ -171,7 +171,7 @@ async fn tokens_and_times_are_shown_during_an_answer_and_totalled_after_it() {
     let live = "const own = all('.figures[data-live=true]')[0]?.innerText ?? '';\
         return /time to first token [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
             && /≈ [\\d,]+ tokens so far · for [\\d.]+ s/.test(own)";
-    page.until("figures of what goes on", live).await;
+    page.until("figures of the running answer", live).await;
     let changes = "const own = document.querySelector('.figures'); let changes = 0;\
         const watch = new MutationObserver(() => (changes += 1));\
         watch.observe(own, { subtree: true, characterData: true, childList: true });\

@@ -117,7 +117,7 @@ async fn a_roll_back_dims_what_follows_and_continues_with_the_files_of_then_else
     let elsewhere = format!(
         "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{thread}' && all('.entry.user').length === 2"
     );
-    page.until("it goes on elsewhere", &elsewhere).await;
+    page.until("it continues elsewhere", &elsewhere).await;
     page.sees("First answer.").await;
     let words = page.words().await;
     assert!(!words.contains("It is written."), "{words}");

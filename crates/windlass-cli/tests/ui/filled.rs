@@ -163,7 +163,7 @@ async fn a_long_list_of_conversations_is_kept_fresh_too() {
     otherwise(&page, answer).await;
     page.run(script, vec![]).await;
     page.until("a look", "return window.looked").await;
-    page.until("it is looked at again", "return all('.history .title')[0]?.innerText === 'The newest now'")
+    page.until("it is loaded again", "return all('.history .title')[0]?.innerText === 'The newest now'")
         .await;
     let titles = page
         .run("return [...document.querySelectorAll('.history .title')].map((one) => one.innerText)", vec![])

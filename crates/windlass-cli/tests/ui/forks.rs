@@ -100,7 +100,7 @@ async fn a_running_run_is_followed_from_its_first_event() {
     page.sees("It begins.").await;
     page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
-    page.until("it goes on", GOES_ON).await;
+    page.until("it is running", IS_RUNNING).await;
     let first =
         page.run("return window.asked.filter((url) => url.includes('/events?')).at(-1)", vec![]).await;
     assert!(!first.as_str().unwrap().contains("after=0"), "the journal is read from its beginning: {first}");
@@ -118,7 +118,7 @@ async fn a_running_run_is_followed_from_its_first_event() {
 const STANDS: &str = "const stands = async () => (await (await window.through(`/api/v1/runs/${location.pathname.slice(6)}`)).json()).status;";
 
 /// Whether the run is displayed as active.
-const GOES_ON: &str = "return all('h1 + .state')[0]?.innerText === 'running'";
+const IS_RUNNING: &str = "return all('h1 + .state')[0]?.innerText === 'running'";
 
 /// Opens an active run, with the page's requests answered by a script.
 async fn looked_into(page: &Page, answer: &str) {
@@ -171,9 +171,9 @@ async fn the_end_of_a_run_is_read_again_where_that_fails() {
         window.failed = true; \
         return new Response('{}', { status: 500, headers: { 'content-type': 'application/problem+json' } })";
     looked_into(&page, &format!("{STANDS} {fails}")).await;
-    page.until("it goes on", GOES_ON).await;
+    page.until("it is running", IS_RUNNING).await;
     end.set(()).unwrap();
-    page.until("its end is told", "return window.failed && window.told.includes('run.finished')").await;
+    page.until("its end is announced", "return window.failed && window.told.includes('run.finished')").await;
     page.run("window.works = true", vec![]).await;
     shown_to_its_end(&page).await;
     page.ends().await;

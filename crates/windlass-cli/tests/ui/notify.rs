@@ -62,7 +62,7 @@ async fn a_hidden_page_notifies_about_interrupts_and_finished_runs() {
     page.run("window.away = true", vec![]).await;
     let thread = begun(&server, &page, "The second.").await;
     let read = "module('state/inbox.js').then((inbox) => inbox.load()); return window.told.length > 0";
-    page.until("it is told", read).await;
+    page.until("a notification is shown", read).await;
     assert_eq!(
         told(&page).await,
         json!([["Windlass needs your input", "Allow Write to create a.md? (The second.)"]])
@@ -74,7 +74,7 @@ async fn a_hidden_page_notifies_about_interrupts_and_finished_runs() {
     page.shows("return window.told[0].closed", vec![], true).await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
-    page.until("it is told", "return window.told.length === 2").await;
+    page.until("a notification is shown", "return window.told.length === 2").await;
     assert_eq!(told(&page).await[1], json!(["The second.", "The run is done."]));
     page.press("Inbox 1").await;
     page.sees("In “The first.”").await;
@@ -101,7 +101,7 @@ async fn a_hidden_page_notifies_about_a_failed_run() {
     page.run("Notification.permission = 'granted'", vec![]).await;
     page.run("window.away = true", vec![]).await;
     page.press("Approve").await;
-    page.until("it is told", "return window.told.length === 1").await;
+    page.until("a notification is shown", "return window.told.length === 1").await;
     assert_eq!(told(&page).await, json!([["Do it.", "The run failed."]]));
     page.ends().await;
 }

@@ -115,7 +115,7 @@ async fn requests_are_tried_again_where_that_may_help_and_never_where_it_cannot(
         (problem(403, "insufficient_credit", "used up", ""), "You have no credit left.", 1, &none),
         (problem(404, "not_found", "it is not here", ""), "it is not here", 1, &none),
         // One retry after the session is refreshed, and no more.
-        (problem(401, "unauthenticated", "nobody is known", ""), "Your session has ended", 2, &none),
+        (problem(401, "unauthenticated", "no credential", ""), "Your session has ended", 2, &none),
     ] {
         let said = broken.to_string();
         assert_eq!(tried(&page, broken, sees).await, (tries, waits.clone()), "{said}");

@@ -149,7 +149,7 @@ async fn a_page_that_a_tool_returned_has_its_styles_and_sends_no_requests() {
         const before = top(); button('Expand').click(); return [own.scrollTop > 0, top() - before]";
     assert_eq!(page.run(moved, vec![]).await, json!([true, 0]));
     let asked = elsewhere.accept().map(|(_, from)| from).map_err(|error| error.kind());
-    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "somebody was asked for something");
+    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "a request was sent");
     page.shows("return window.__pwned ?? null", vec![], Value::Null).await;
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

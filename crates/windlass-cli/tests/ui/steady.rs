@@ -134,11 +134,11 @@ async fn a_rejected_batch_is_reported_and_stays_open() {
     let page = asked(&server).await;
     page.sees("2 calls need approval: Write").await;
     let refused = "if (!url.endsWith('/interrupts/answers')) return real();
-        const problem = { status: 409, title: 'Conflict', detail: 'somebody was faster' };
+        const problem = { status: 409, title: 'Conflict', detail: 'another answer was faster' };
         return Response.json({ results: [{ thread: null, interrupts: [], answered: [], problem }] })";
     otherwise(&page, refused).await;
     page.press("Approve all").await;
-    page.sees("Somebody was faster").await;
+    page.sees("Another answer was faster").await;
     page.sees("2 calls need approval: Write").await;
     otherwise(&page, "return real()").await;
     page.press("Approve all").await;

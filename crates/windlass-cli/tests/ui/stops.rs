@@ -31,7 +31,7 @@ async fn an_answer_continues_on_the_next_server_after_a_shutdown() {
     let before = midway(&page).await;
     let (user, code) = server.end(libc::SIGTERM);
     assert_eq!(code, Some(143));
-    page.until("it was told to come back", "return window.stopping").await;
+    page.until("it was asked to reconnect", "return window.stopping").await;
     page.sees("Connecting…").await;
     // Displayed content remains.
     let there =

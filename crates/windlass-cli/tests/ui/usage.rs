@@ -148,10 +148,10 @@ async fn each_range_asks_for_its_own_time_in_its_own_steps_and_stays_over_a_relo
     page.driver.refresh().await.unwrap();
     page.sees("Approval rate").await;
     page.shows(pressed, vec![], "7d").await;
-    let anew = format!(
+    let reloaded = format!(
         "{asked} return performance.getEntriesByType('resource').map((one) => one.name).filter((name) => name.includes('/usage?')).map(told)"
     );
-    page.shows(&anew, vec![], json!([[7 * 24 * HOUR_MS, 6 * HOUR_MS]])).await;
+    page.shows(&reloaded, vec![], json!([[7 * 24 * HOUR_MS, 6 * HOUR_MS]])).await;
     page.ends().await;
 }
 

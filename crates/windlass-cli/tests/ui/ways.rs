@@ -58,7 +58,7 @@ async fn escape_never_ends_a_run_that_waits_for_an_answer() {
     page.run("document.querySelector('.ask').focus()", vec![]).await;
     page.types(Key::Escape + "").await;
     let stands = page.asks(&format!("/runs?thread={}", page.thread().await)).await;
-    assert_eq!(stands["data"][0]["status"], json!(null), "the run goes on");
+    assert_eq!(stands["data"][0]["status"], json!(null), "the run continues");
     page.press("Approve").await;
     page.sees("All is settled.").await;
     page.ends().await;
@@ -167,7 +167,7 @@ async fn a_page_that_loads_late_does_not_take_the_focus() {
     let typed = "return document.activeElement === document.querySelector(arguments[0]) && document.activeElement.value === arguments[1]";
     goes().await;
     comes().await;
-    page.until_of("nobody types", ON_NAME, vec!["Runs".into()]).await;
+    page.until_of("no field has the focus", ON_NAME, vec!["Runs".into()]).await;
     goes().await;
     page.run("document.querySelector('.history .thread .menu [popover]').showPopover()", vec![]).await;
     page.press("Rename").await;
@@ -212,7 +212,7 @@ async fn a_composer_that_loads_late_does_not_take_the_focus() {
     page.run("window.come()", vec![]).await;
     page.until("it is there", settled).await;
     page.until(
-        "nobody types",
+        "no field has the focus",
         "return !matchMedia('(hover: hover)').matches || document.activeElement.dataset.key === 'composer'",
     )
     .await;

@@ -237,7 +237,7 @@ fn tell_of_people(span: &Span, fact: &Fact) {
         Fact::InterruptClosed { interrupt, by, .. } => {
             tracing::info!(parent: span, %interrupt, %by, "answered");
         }
-        _ => {} // tidy: the others are told elsewhere
+        _ => {} // tidy: the others are traced elsewhere
     }
 }
 
@@ -261,7 +261,7 @@ fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
             tracing::info!(parent: span, step, call, outcome = word(outcome), "call closed");
         }
         Fact::ToolInDoubt { .. } => tracing::info!(parent: span, step, call, "call in doubt"),
-        _ => {} // tidy: the others are told elsewhere
+        _ => {} // tidy: the others are traced elsewhere
     }
 }
 

@@ -140,7 +140,7 @@ impl Reference {
         match fact {
             Fact::CallJudged { call, verdict, class, approval, previews, .. } => {
                 let call = open(run, *call);
-                assert!(call.asked.is_none(), "judged while somebody is asked");
+                assert!(call.asked.is_none(), "judged while an interrupt is open");
                 // The policy no longer allows a repetition, so the lost call stays lost.
                 let lost = call.doing == Doing::Running;
                 assert!(!call.sleeps(now), "judged while it sleeps");
@@ -287,7 +287,7 @@ impl Reference {
                 assert_eq!(open(run, *key).doing, Doing::Running, "kept by a call that does not run");
                 self.kept.insert(name.clone(), value.clone());
             }
-            other => unreachable!("{other:?} is told by no call that runs"),
+            other => unreachable!("{other:?} is reported by no running call"),
         }
     }
 

@@ -320,12 +320,12 @@ mod tests {
          1 │ [[rule]]
            │ ^
         ---
-        error: policy.toml:3:11: `5 parsecs` is no length of time
+        error: policy.toml:3:11: `5 parsecs` is not a duration
          3 │ timeout = '5 parsecs'
            │           ^
         hint: write a duration such as `90s`, `30m`, `1h30m` or `2d`
         ---
-        error: policy.toml:3:9: this is no moment
+        error: policy.toml:3:9: this is not a date
          3 │ until = '2026-01-01'
            │         ^
         hint: write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`

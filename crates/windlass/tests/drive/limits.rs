@@ -464,7 +464,7 @@ async fn unknown_tools_and_bad_arguments_are_reported_to_the_model() {
     assert_eq!(counter.count(), 1);
     let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let started = events.iter().filter(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }));
-    assert_eq!(started.count(), 1, "what cannot be run is not dispatched, and nobody is asked about it");
+    assert_eq!(started.count(), 1, "an invalid call is neither dispatched nor asked about");
 }
 
 #[tokio::test]

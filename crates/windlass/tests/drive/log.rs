@@ -71,7 +71,7 @@ impl Log {
 
 /// Returns, fails, or panics.
 fn moody(name: &str) -> FunctionTool {
-    FunctionTool::new(name, "does as it is told", |_: CallContext, text: Text| async move {
+    FunctionTool::new(name, "follows the argument", |_: CallContext, text: Text| async move {
         match text.text.as_str() {
             "crash" => panic!("as it was told"),
             "fail" => ToolOutput::error("no"),

@@ -214,11 +214,11 @@ impl Has {
             Signal::Snapshot { parts, .. } => {
                 let whole = parts.iter().map(|part| match part {
                     Delta::Text { part, text } => (*part, text.to_string()),
-                    other => panic!("nobody said {other:?}"),
+                    other => panic!("unexpected text {other:?}"),
                 });
                 self.blocks = whole.collect();
             }
-            other => panic!("nobody published {other:?}"),
+            other => panic!("unexpected signal {other:?}"),
         }
         self.position.delta = *number;
         if seq.0 == talk.generation {

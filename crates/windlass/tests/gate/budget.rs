@@ -301,14 +301,14 @@ async fn a_title_is_booked_on_its_owners_budgets_and_not_asked_for_without_room(
 
 #[tokio::test(start_paused = true)]
 async fn a_title_that_does_not_come_is_booked_and_none_is_asked_for_twice() {
-    let nobody = ModelError::new(FailureClass::Auth, "who are you?");
+    let unauthenticated = ModelError::new(FailureClass::Auth, "who are you?");
     let cut = ModelError::new(FailureClass::Truncated, "it broke off");
     let said = "a long way".to_owned();
     for (line, booked) in [
         (Line::Say(r#"{"title": "Made"}"#.into()), Some(15)),
         (Line::Fail(said.clone(), cut), None),
         (Line::Hang(said), None),
-        (Line::Fail(String::new(), nobody), Some(0)),
+        (Line::Fail(String::new(), unauthenticated), Some(0)),
     ] {
         let models = ScriptedModels::new(move |call| match call.tools.is_empty() {
             true => line.clone(),

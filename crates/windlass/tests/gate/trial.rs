@@ -113,7 +113,7 @@ impl Tool for Weather {
         arguments["text"].as_str().map(str::to_owned)
     }
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
-        let class = context.class.ok_or("nobody has said what class the call is of")?;
+        let class = context.class.ok_or("the class of the call is missing")?;
         let before = if arguments["text"] == "long" { "x".repeat(100_000) } else { format!("{class:?} ") };
         Ok(format!("{before}weather {}", self.0.load(Ordering::SeqCst)))
     }
@@ -349,7 +349,7 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
         let Tried::Ran(result) = tried else { panic!("{tried:?}") };
         let [OutputPart::Text(text)] = &result.parts[..] else { panic!("{result:?}") };
         assert!(result.given_up && result.error && text.contains(wanted), "{text}");
-        assert_eq!(*gone.lock().unwrap(), vec!["state"; nth + 1], "the far side is told");
+        assert_eq!(*gone.lock().unwrap(), vec!["state"; nth + 1], "the far side is notified");
     }
 }
 

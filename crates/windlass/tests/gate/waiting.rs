@@ -78,7 +78,7 @@ async fn frequent_wake_signals_do_not_delay_the_sweep() {
     first.thread(&"t".into()).leave_answers(yes(open(&waits).remove(0)), party("ann")).await.unwrap();
     let mut passed_ms = 0;
     while written.count() == 0 {
-        assert!(passed_ms < 1_500, "it was not looked at");
+        assert!(passed_ms < 1_500, "it was not swept");
         passed_ms += 100;
         clock.advance_ms(100);
         server.thread(&"loud".into()).leave_answers(yes("none".into()), party("ann")).await.unwrap();
@@ -86,7 +86,7 @@ async fn frequent_wake_signals_do_not_delay_the_sweep() {
             tokio::task::yield_now().await;
         }
     }
-    assert!(passed_ms >= 900, "looked at after {passed_ms} ms");
+    assert!(passed_ms >= 900, "swept after {passed_ms} ms");
 }
 
 /// Requests a write first, then reports the model, instructions and tools of the request.

@@ -142,7 +142,7 @@ async fn schemas_are_redacted_and_a_tool_named_with_a_secret_is_omitted() {
     let names: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["text", "which", "default"], "a call has to fit what the server knows");
     assert_eq!(schema["properties"]["text"]["type"], "string");
-    assert!(schema["properties"]["text"].get("default").is_none(), "it would be given back as it stands");
+    assert!(schema["properties"]["text"].get("default").is_none(), "it would be returned unchanged");
     assert!(schema["properties"]["text"]["description"].as_str().unwrap().contains("[masked]"));
     let status = hub.server("stage").unwrap();
     let left_out: Vec<_> = status.left_out.iter().map(|it| it.tool.as_str()).collect();

@@ -157,7 +157,7 @@ async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
     let third = hub_of(&asking.stage).await;
     let again = CallContext { resumed: Some(ToolResumed { times: 1, state: later.state }), ..context() };
     let done = called(&find(&third, "set"), again, json!({ "text": "x" })).await;
-    assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#, "nobody is asked again");
+    assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#, "the question is not repeated");
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn an_ambiguous_question_is_not_asked() {
 #[tokio::test]
 async fn what_a_call_that_was_given_up_asks_late_is_not_asked_for_the_next_one() {
     let (session, said) = watch::channel(Vec::<Value>::new());
-    let goes_on = Arc::new(Notify::new());
+    let cancelled = Arc::new(Notify::new());
     let stage = Stage::start(move |asked| {
         let is_next = asked.params()["arguments"]["text"] == "next";
         match (asked.method.as_str(), asked.rpc()) {
@@ -258,12 +258,12 @@ async fn what_a_call_that_was_given_up_asks_late_is_not_asked_for_the_next_one()
                 // The first call still asks, because the server has not noticed the cancellation.
                 session.send_modify(|said| said.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
                     "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } })));
-                Said::Stream(vec![Step::Until(goes_on.clone()), asked.event("next")])
+                Said::Stream(vec![Step::Until(cancelled.clone()), asked.event("next")])
             }
             (_, "tools/call") => Said::Stream(vec![Step::Until(Arc::default())]),
             _ => legacy(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| {
                 if asked.body["result"]["action"] == "cancel" {
-                    goes_on.notify_one();
+                    cancelled.notify_one();
                 }
                 Said::Status(202)
             }),

@@ -98,7 +98,11 @@ async fn answers_wait_for_a_server_that_is_away() {
     hub.ready("stage").await.unwrap();
     let again = CallContext { resumed: Some(ToolResumed { times: 1, state: later.state }), ..context() };
     let done = called(&buy, again, json!({ "text": "x" })).await;
-    assert_eq!(shown(&done), r#"ok: {"a":{"action":"accept","content":{"n":2}}}"#, "nobody is asked again");
+    assert_eq!(
+        shown(&done),
+        r#"ok: {"a":{"action":"accept","content":{"n":2}}}"#,
+        "the question is not repeated"
+    );
     assert_eq!(stage.asked("tools/call").len(), 2);
 }
 
@@ -243,7 +247,7 @@ async fn a_list_without_end_is_not_followed_and_one_that_hangs_is_let_go_of() {
             assert_eq!(hub.resources("stage").await.unwrap(), []);
             assert_eq!(hub.prompts("stage").await.unwrap(), []);
         };
-        tokio::time::timeout(Duration::from_secs(20), lists).await.expect("it goes on for ever");
+        tokio::time::timeout(Duration::from_secs(20), lists).await.expect("the listing ends");
         let most = if same { 2 } else { 200 };
         for list in ["resources/list", "prompts/list"] {
             assert_eq!(stage.asked(list).len(), most, "{list}");

@@ -90,7 +90,7 @@ impl HeadersProvider for Headers {
             return Ok(Vec::new());
         }
         self.failed.fetch_add(1, Ordering::SeqCst);
-        Err("nobody gives a token".into())
+        Err("no token available".into())
     }
 }
 
@@ -169,7 +169,7 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
     let said = while_time_passes(&clock, called(&find(&hub, "once"), signed_in, json!({}))).await;
     assert!(shown(&said).contains("`stage` has been unavailable"), "{}", shown(&said));
     let Health::Unavailable { why, .. } = hub.server("stage").unwrap().health else { panic!() };
-    assert!(why.contains("nobody gives a token"), "{why}");
+    assert!(why.contains("no token available"), "{why}");
     stage.says(says(None));
     provider.fails.store(false, Ordering::SeqCst);
     while_time_passes(&clock, until_ready(&hub, true)).await;

@@ -44,7 +44,7 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
     assert_eq!(
         (!look.traits().is_untrusted, look.traits().effect_class(look.spec())),
         (false, EffectClass::Once),
-        "nobody trusts the server"
+        "the server is untrusted"
     );
     // A run that owns the server has the same tools.
     let own = hub.into_tools();

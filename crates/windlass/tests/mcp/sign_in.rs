@@ -139,7 +139,7 @@ impl Guarded {
 
     /// Revokes everything that was granted.
     async fn forget(&self, tokens: &MemoryTokens) {
-        *self.counts.lock().unwrap() = "nobody".into();
+        *self.counts.lock().unwrap() = "no token".into();
         let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
         let mut stored: Value = serde_json::from_slice(&stored).unwrap();
         stored["token_response"].as_object_mut().unwrap().remove("refresh_token");
@@ -373,7 +373,7 @@ async fn a_sign_in_by_another_process_brings_the_server_back() {
     other.start(vec![McpServer::new("guarded", Transport::Http(http))]).await.unwrap();
     guarded.sign_in(&other).await;
     let came = tokio::time::timeout(std::time::Duration::from_secs(30), changed.changed()).await;
-    came.expect("nobody noticed").unwrap();
+    came.expect("the change was not noticed").unwrap();
     assert_eq!(shown(&call(&find(&waits, "once"), json!({})).await), "ok: in");
 }
 

@@ -84,7 +84,7 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
     assert_eq!(
         deferral_of(&noticed).after_ms,
         10_000,
-        "what takes long is looked after less often; nobody is asked twice"
+        "a long task is polled less often; no question is repeated"
     );
     let working = looked(&build, &noticed, 152).await;
     assert_eq!(shown(&looked(&build, &working, 153).await), "ok: built");

@@ -47,7 +47,7 @@ struct Heard {
 impl Heard {
     fn take(&mut self, frame: &str) {
         if let Some(id) = frame.lines().find_map(|line| line.strip_prefix("id: ")) {
-            assert!(self.ids.insert(id.to_owned()), "`{id}` is told twice");
+            assert!(self.ids.insert(id.to_owned()), "`{id}` is sent twice");
         }
         let Some(data) = frame.lines().find_map(|line| line.strip_prefix("data: ")) else { return };
         let event: Value = serde_json::from_str(data).unwrap();

@@ -40,7 +40,7 @@ struct World {
 impl Far {
     /// A server that requires a sign-in.
     pub async fn guarded() -> Self {
-        Self::start(Some("nobody yet".into())).await
+        Self::start(Some("no token yet".into())).await
     }
 
     /// A server without authentication.
@@ -72,7 +72,7 @@ impl Far {
 
     /// Revokes all tokens, including refresh tokens.
     pub fn takes_back(&self) {
-        *self.world.counts.lock().unwrap() = Some("nobody any more".into());
+        *self.world.counts.lock().unwrap() = Some("no token any more".into());
     }
 
     /// From now on a tool call requires a token with this scope.

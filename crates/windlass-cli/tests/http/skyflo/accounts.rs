@@ -193,7 +193,7 @@ async fn administrators_manage_the_team() {
     let role = request(&server, Method::PATCH, &path).bearer_auth(&key).json(&json!({"role": "admin"}));
     assert_eq!(answer(role).await.is(StatusCode::OK).body["role"], "admin");
     let own = request(&server, Method::DELETE, &path).bearer_auth(&access);
-    assert_eq!(answer(own).await.status, 400, "nobody removes themselves");
+    assert_eq!(answer(own).await.status, 400, "the own account cannot be removed");
     answer(request(&server, Method::DELETE, &path).bearer_auth(&key)).await.is(StatusCode::NO_CONTENT);
     let members = server.get(&format!("{API}/team/members"), &key).await.is(StatusCode::OK).body;
     assert!(members.as_array().unwrap().iter().all(|member| member["email"] != EMAIL), "{members:#}");

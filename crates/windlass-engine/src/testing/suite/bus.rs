@@ -40,7 +40,7 @@ pub fn fragment(seq: u64, number: u64) -> Signal {
 /// Returns the next signal, which must arrive within five seconds.
 pub async fn next<T>(signals: &mut BoxStream<'static, T>) -> T {
     let next = tokio::time::timeout(Duration::from_secs(5), signals.next()).await;
-    next.expect("a signal within 5 s").expect("a stream that goes on")
+    next.expect("a signal within 5 s").expect("a stream that continues")
 }
 
 fn thread() -> ThreadId {
@@ -229,7 +229,7 @@ async fn a_slow_follower_lags_alone(bus: &dyn Bus) {
                 assert!(*number > last, "{number} after {last}");
                 (text, last) = told(whole);
             }
-            other => panic!("nobody published {other:?}"),
+            other => panic!("unexpected signal {other:?}"),
         }
     }
     assert_eq!((text, lagged), (words(MANY), true));

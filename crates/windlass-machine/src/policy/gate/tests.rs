@@ -13,7 +13,7 @@ use crate::event::Surface;
 /// A call of a tool without known properties.
 pub fn subject() -> Subject<'static> {
     static TOOL: LazyLock<ToolName> = LazyLock::new(|| "Write".into());
-    static NOBODY: LazyLock<Principal> = LazyLock::new(|| "local".into());
+    static LOCAL: LazyLock<Principal> = LazyLock::new(|| "local".into());
     static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
     Subject {
         tool: &TOOL,
@@ -23,7 +23,7 @@ pub fn subject() -> Subject<'static> {
         trust: Trust::Trusted,
         arguments: Some(&EMPTY),
         paths: &[],
-        principal: &NOBODY,
+        principal: &LOCAL,
         roles: &[],
         agent: "default",
         surface: Surface::Headless,

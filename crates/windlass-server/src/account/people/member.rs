@@ -428,7 +428,7 @@ mod tests {
             accounts.change_member(&who, &user.id, &change, None).await.unwrap();
         }
         assert!(ended(&kept).await, "the account was deactivated");
-        assert!(!ended(&other).await, "somebody else's stays");
+        assert!(!ended(&other).await, "another user's session stays");
         assert_eq!(accounts.every("refresh", None).await.unwrap().len(), 1, "the administrator's own");
     }
 

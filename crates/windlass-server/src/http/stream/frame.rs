@@ -258,6 +258,6 @@ mod tests {
         assert_eq!(locked(&one.0).len(), 2, "the only reader caches no frame");
         drop(one);
         frames.of(&"u".into());
-        assert_eq!(locked(&frames.0).len(), 1, "a thread that nobody reads is forgotten");
+        assert_eq!(locked(&frames.0).len(), 1, "a thread without readers is forgotten");
     }
 }
