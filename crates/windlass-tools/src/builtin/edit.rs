@@ -15,7 +15,7 @@ use super::{Answer, Refusal, change, difference, foresee};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditArguments {
-    /// The path, relative to the working folder or absolute inside it.
+    /// Path relative to the working folder, or absolute inside it.
     file_path: String,
     /// The text to replace, without Read's line numbers.
     old_string: String,

@@ -22,7 +22,7 @@ use super::{Answer, Refusal, look, read_only};
 struct GlobArguments {
     /// The pattern, relative to `path`: `**/*.rs` or `src/{a,b}/*.md`.
     pattern: String,
-    /// The directory to search (default: the working folder).
+    /// Directory to search (default: the working folder).
     path: Option<String>,
     #[serde(default)]
     include_ignored: bool,

@@ -23,7 +23,7 @@ use super::{Answer, Refusal, glob, look, read_only};
 struct GrepArguments {
     /// The regular expression, in Rust's syntax.
     pattern: String,
-    /// The file or directory to search (default: the working folder).
+    /// File or directory (default: the working folder).
     path: Option<String>,
     /// Only files that match this glob, such as `src/**/*.rs`.
     glob: Option<String>,

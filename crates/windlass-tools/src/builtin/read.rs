@@ -20,7 +20,7 @@ use crate::reader::{Format, Reader, Request};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadArguments {
-    /// The path, relative to the working folder or absolute inside it.
+    /// Path relative to the working folder, or absolute inside it.
     file_path: String,
     /// The first line, counted from 1; for a PDF, the first page.
     #[schemars(range(min = 1))]
@@ -42,8 +42,8 @@ pub fn read(reader: Reader) -> FunctionTool {
 }
 
 const DESCRIPTION: &str = "Read a file. Text has line numbers as in `cat -n`; lines are cut \
-after 2,000 characters. Use `offset` and `limit` for the rest of a long file, and always over 50 MB. PDF and \
-Word documents come as text; PNG, JPEG, GIF and WebP files up to 5 MB as images. Not for \
+after 2,000 characters. Use `offset` and `limit` for the rest, and always over 50 MB. PDF and \
+Word files come as text; PNG, JPEG, GIF and WebP up to 5 MB as images. Not for \
 directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;

@@ -14,7 +14,7 @@ use super::{change, difference, foresee};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WriteArguments {
-    /// The path, relative to the working folder or absolute inside it.
+    /// Path relative to the working folder, or absolute inside it.
     file_path: String,
     /// The complete new content.
     content: String,

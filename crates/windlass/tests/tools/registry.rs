@@ -213,8 +213,7 @@ fn a_file_tool_as_the_model_sees_it() {
         "properties": {
             "file_path": {
                 "type": "string",
-                "description": "The file: a path relative to the working folder, or an absolute path inside \
-                                it.",
+                "description": "Path relative to the working folder, or absolute inside it.",
             },
             "old_string": {"type": "string", "description": "The text to replace, without Read's line \
                                                              numbers."},
