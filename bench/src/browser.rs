@@ -1,9 +1,9 @@
 //! Headless Chromium, driven over WebDriver: one browser per lane, an empty context per page.
 //!
-//! A lane is a slot of the test runner's browser tests, which run one after another. The first test starts the browser,
-//! and the browser ends with the test runner. A context starts without cookies, storage and cache. It takes
-//! milliseconds to create, while a browser takes half a second. Concurrent pages use separate browsers, because a
-//! WebDriver session receives the console of every page of its browser.
+//! A lane is a slot of the test runner's browser tests, which run one after another. The first test of a lane starts
+//! the browser, and the browser ends with the test runner. A context starts without cookies, storage and cache.
+//! Creating a context takes milliseconds, while a browser takes half a second. Concurrent pages use separate browsers,
+//! because a WebDriver session receives the console of every page of its browser.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -54,8 +54,8 @@ const FLAGS: &[&str] = &[
     "about:blank",
 ];
 
-/// Runs the browser until the owner process is gone, then removes its folder. The shell leads a process group, so the
-/// last `kill` also reaches processes that outlive the browser.
+/// Shell script that runs the browser until the owner process has ended, then removes the browser's folder. The shell
+/// leads a process group, so the last `kill` also reaches processes that outlive the browser.
 const UNTIL_OWNER_ENDS: &str = r#"
     owner=$1; folder=$2; shift 2
     chromium-headless-shell --user-data-dir="$folder/profile" "$@" &
@@ -67,13 +67,14 @@ const UNTIL_OWNER_ENDS: &str = r#"
 
 /// The file in which a browser writes its port and the path of its DevTools socket.
 const PORT_FILE: &str = "profile/DevToolsActivePort";
-/// How often a starting browser is polled for its port.
+/// Interval at which a starting browser is polled for its port.
 const POLL: Duration = Duration::from_millis(10);
-/// Polls before a browser counts as failed: a minute. A machine at full load has needed a third of that.
+/// Maximum number of polls before a start counts as failed: one minute in total. A machine at
+/// full load has needed a third of that.
 const MAX_POLLS: usize = 6_000;
-/// Starts of a browser or driver before giving up; on a machine at full load either sometimes ends at once.
+/// Maximum number of attempts to start a browser or driver. On a machine at full load, either sometimes exits at once.
 const MAX_STARTS: usize = 5;
-/// Longer than any script in a page waits.
+/// Maximum duration of a script in a page: longer than any test's script waits.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A page in a separate context, with the driver that controls it. Dropping it ends both.
@@ -81,7 +82,7 @@ pub struct BrowserPage {
     /// The WebDriver session. Its current window is the context's page. A session that a failed test leaves behind ends
     /// with its driver's process: its own `drop` would block the runtime that it needs.
     pub driver: ManuallyDrop<WebDriver>,
-    /// Files for the page to read.
+    /// Folder for files that the page reads.
     pub folder: tempfile::TempDir,
     devtools: Mutex<Socket>,
     context: String,
@@ -93,7 +94,7 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A running browser.
 struct Browser {
-    /// `127.0.0.1:PORT`.
+    /// Address of the DevTools interface: `127.0.0.1:PORT`.
     address: String,
     socket: Socket,
 }
@@ -123,7 +124,7 @@ impl BrowserPage {
     async fn try_open() -> Result<Self> {
         let lane = Lane::take();
         let Browser { address, mut socket } = lane.browser().await?;
-        // The context ends with the socket, also if this process is killed.
+        // The browser deletes the context when the socket closes, even if this process is killed.
         let context =
             call(&mut socket, "Target.createBrowserContext", json!({"disposeOnDetach": true})).await?;
         let context = context["browserContextId"].as_str().context("a context has an id")?.to_owned();
@@ -144,7 +145,7 @@ impl BrowserPage {
         Ok(Self { driver, folder, devtools: Mutex::new(socket), context, chromedriver, lane })
     }
 
-    /// The windows of this context.
+    /// Returns the windows of this context.
     ///
     /// # Errors
     /// If the browser has ended.
@@ -159,7 +160,7 @@ impl BrowserPage {
     /// Grants permissions to every page of this context.
     ///
     /// # Errors
-    /// If the browser does not know one of them.
+    /// If the browser does not know one of the permissions.
     pub async fn grant(&self, permissions: &[&str]) -> Result<()> {
         let grant = json!({"permissions": permissions, "browserContextId": self.context});
         call(&mut *self.devtools.lock().await, "Browser.grantPermissions", grant).await.map(drop)
@@ -184,7 +185,7 @@ impl BrowserPage {
     }
 }
 
-/// Sends a command to the browser itself and waits for its answer.
+/// Sends a command to the browser and waits for its response.
 async fn call(socket: &mut Socket, method: &str, params: Value) -> Result<Value> {
     let request = json!({"id": 1, "method": method, "params": params});
     socket.send(Message::text(request.to_string())).await?;
@@ -204,9 +205,9 @@ async fn call(socket: &mut Socket, method: &str, params: Value) -> Result<Value>
 
 /// A browser slot that the tests of one nextest slot share. Dropping it releases the slot.
 struct Lane {
-    /// The browser ends when this process does.
+    /// The process with which the browser ends.
     owner: u32,
-    /// Distinguishes the browsers of this process.
+    /// The lane's number among the browsers of this process.
     number: usize,
     folder: PathBuf,
 }
@@ -221,7 +222,7 @@ impl Drop for Lane {
 }
 
 fn taken() -> MutexGuard<'static, BTreeSet<usize>> {
-    // The set is consistent after any panic.
+    // A panic cannot leave the set inconsistent.
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -240,7 +241,7 @@ impl Lane {
         Self { owner, number, folder: std::env::temp_dir().join(name) }
     }
 
-    /// Connects to the lane's browser. Starts it first if it does not run or does not answer.
+    /// Connects to the lane's browser. Starts a browser first if none runs or the running one does not respond.
     async fn browser(&self) -> Result<Browser> {
         std::fs::create_dir_all(&self.folder)?;
         // Tests of one process may run in parallel. Closing the file releases the lock.
@@ -293,7 +294,7 @@ impl Chromedriver {
         let port = lines.find_map(|line| {
             Some(line.split_once("successfully on port ")?.1.trim_end_matches('.').to_owned())
         });
-        // Without a reader, its next line of output would end it.
+        // Without a reader of its output, ChromeDriver would end at its next line.
         std::thread::spawn(move || lines.for_each(drop));
         let address = format!("http://127.0.0.1:{}", port.as_deref().unwrap_or_default());
         let chromedriver = Self { process, address };

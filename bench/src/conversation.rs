@@ -1,7 +1,7 @@
 //! Lengthens a conversation by appending copies of its one exchange, for pages that open and scroll it.
 //!
-//! It writes through the store, so that the copies have checksums like any other event. The copies have no rows in the
-//! list of runs.
+//! Writes through the store, so that the copies have checksums like any other event. The
+//! copies have no rows in the list of runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use windlass::machine::{Event, Seq, ThreadId};
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, ThreadQuery};
 use windlass::sqlite::{SqliteStore, StoreOptions};
 
-/// Most events of the exchange.
+/// Maximum number of events in the exchange.
 const EXCHANGE_EVENTS: usize = 1_000;
-/// Copies in one append.
+/// Number of copies in one append.
 const COPIES_AT_ONCE: usize = 500;
 
 /// Repeats the exchange of the only thread in a store's folder until the thread has `exchanges` of them; returns the
 /// thread. No process may have the store open.
 ///
 /// # Errors
-/// If the store cannot be opened or written, or has other contents than one thread with one exchange.
+/// If the store cannot be opened or written, or does not contain exactly one thread with one exchange.
 pub async fn repeat_exchange(folder: &Path, exchanges: usize) -> Result<ThreadId> {
     let store = SqliteStore::open(folder, StoreOptions::default(), Arc::new(SystemClock::new())).await?;
     let rows = store.threads(&ThreadQuery::default()).await?;
@@ -79,14 +79,14 @@ impl Exchange {
             id.with_context(|| format!("no `{kind}` has `{field}`"))
         };
         let (run, message) = (id("run.started", "run")?, id("message.received", "id")?);
-        // The events of the thread itself are not repeated.
+        // Do not repeat the thread's own events.
         let is_own = |event: &Value| event["type"].as_str().is_some_and(|kind| kind.starts_with("thread."));
         let mut own = values.iter().map(is_own);
         events.retain(|_| own.next() == Some(false));
         Ok(Self { events, run, message })
     }
 
-    /// The events with new ids of the run and its message.
+    /// Returns the events with new ids of the run and its message.
     fn copy(&self, number: usize) -> impl Iterator<Item = String> {
         let (run, message) = (format!("{}-{number}", self.run), format!("{}-{number}", self.message));
         self.events.iter().map(move |event| event.replace(&self.run, &run).replace(&self.message, &message))

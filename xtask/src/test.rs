@@ -20,10 +20,10 @@ pub const TRACES: &[&str] = &["--package", "windlass-cli", "--features", "otel"]
 /// Debian packages for tests of the web UI: the browser and its driver.
 const DEBIAN_PACKAGES: &[&str] = &["chromium-headless-shell", "chromium-driver"];
 
-/// Concurrent tests per core. Most tests mostly wait for a process, a socket or a timer.
+/// Number of concurrent tests per core. Most tests mostly wait for a process, a socket or a timer.
 const TESTS_PER_CORE: usize = 2;
 
-/// Numbers of schedules and kills in a full run. An ordinary run uses the tests' defaults.
+/// Number of schedules and kills in a full run. An ordinary run uses the tests' defaults.
 const FULL: [(&str, &str); 2] = [("WINDLASS_SCHEDULES", "200000"), ("WINDLASS_KILLS", "200")];
 
 /// The variable that selects random schedules, kills and cuts.

@@ -1,6 +1,6 @@
 //! Lists, reads and copies the files of the workspace.
 //!
-//! Build output and version control are excluded; file contents are not interpreted here.
+//! Excludes build output and version control. Does not interpret file contents.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn files(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Reads a file as text; bytes that are not UTF-8 are replaced.
+/// Reads a file as text. Replaces bytes that are not UTF-8.
 pub fn read(root: &Path, path: &str) -> Result<String> {
     let bytes = fs::read(root.join(path)).with_context(|| format!("could not read `{path}`"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,6 +1,6 @@
 //! `cargo xtask vendor`: downloads the web UI's libraries in the versions below, with their licences.
 //!
-//! The output is committed, so that a build needs no npm. Run it if a version changes.
+//! The output is committed, so that a build needs no npm. Run this command after a change of a version below.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -76,10 +76,10 @@ const IMPORTS: &[(&str, &str)] = &[
     ("preact", "./preact.js"),
 ];
 
-/// The minifier for libraries that are published with comments; licence comments are kept.
+/// The minifier for libraries that are published with comments. It keeps licence comments.
 const MINIFIER: &str = "esbuild@0.28.2";
 
-/// Maximum lines of a library that counts as already minified.
+/// Maximum number of lines of a library that is treated as already minified.
 const MINIFIED_LINES: usize = 1_000;
 
 pub fn run(arguments: &[String]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The baseline, the minimum possible cost: a bare HTTP client with minimal parsing that plays a script to its end.
 //!
-//! It keeps the conversation as text of a request body, to which each step appends. It supports one wire and one tool,
-//! and handles no failure except a refused request.
+//! Keeps the conversation as text of a request body, to which each step appends. Supports one wire and one tool, and
+//! handles no failure except a refused request.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Measures searches in a catalogue of thousands of tools, in a separate process: the cost of a model's `tool_search`.
 //!
-//! It calls no model. Each search is a trial call, including the gate's checks.
+//! Calls no model. Each search is a trial call, including the gate's checks.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ pub struct Find {
 /// The measured times.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Found {
-    /// Milliseconds until the engine had indexed all tools.
+    /// Time until the engine had indexed all tools, in milliseconds.
     pub index_ms: f64,
-    /// Milliseconds of a search, the median.
+    /// Median duration of a search in milliseconds.
     pub search_ms: f64,
-    /// Milliseconds of a search, the 99th percentile.
+    /// 99th percentile of the duration of a search, in milliseconds.
     pub search_p99_ms: f64,
 }
 

@@ -16,7 +16,7 @@ use super::{Driver, RunProbe, Settings};
 use crate::machine;
 use crate::server::script::{Kind, Script};
 
-/// Tokens of the text that ends a script with tool calls.
+/// Number of tokens in the text that ends a script with tool calls.
 const LAST_TEXT_TOKENS: usize = 50;
 
 /// The number and concurrency of runs.
@@ -41,35 +41,35 @@ pub struct Load {
 pub struct Figures {
     /// Number of runs that the load started.
     pub runs: usize,
-    /// Runs that returned their script's text.
+    /// Number of runs that returned their script's text.
     pub completed: usize,
     /// The first failure.
     pub error: Option<String>,
-    /// Model requests of all runs.
+    /// Number of model requests of all runs.
     pub steps: u64,
-    /// Seconds from the first start to the last text.
+    /// Time from the first start to the last text, in seconds.
     pub wall_s: f64,
-    /// Seconds of CPU of this process in the measured section.
+    /// CPU time of this process in the measured section, in seconds.
     pub cpu_s: f64,
-    /// Seconds of CPU of this process in total.
+    /// CPU time of this process in total, in seconds.
     pub cpu_total_s: f64,
-    /// Text fragments that reached the consumer.
+    /// Number of text fragments that reached the consumer.
     pub chunks: u64,
-    /// Milliseconds of a run, the median.
+    /// Median duration of a run in milliseconds.
     pub run_ms: f64,
-    /// Milliseconds from the start of all runs to a run's first text, the median.
+    /// Median time from the start of all runs to a run's first text, in milliseconds.
     pub ttft_ms: Option<f64>,
-    /// The 99th percentile of the same.
+    /// 99th percentile of the time to the first text, in milliseconds.
     pub ttft_p99_ms: Option<f64>,
-    /// KiB resident after the warm-up, while idle.
+    /// Resident memory after the warm-up, while idle, in KiB.
     pub resident_kib: u64,
-    /// Peak KiB resident.
+    /// Peak resident memory in KiB.
     pub resident_peak_kib: u64,
-    /// KiB resident after the last run.
+    /// Resident memory after the last run, in KiB.
     pub resident_after_kib: u64,
-    /// Journal bytes of the measured runs.
+    /// Size of the measured runs' journals in bytes; `None` for a program without a journal.
     pub journal_bytes: Option<u64>,
-    /// Bytes that the measured runs had written to the disk, of a program with a journal.
+    /// Number of bytes that the measured runs wrote to the disk; `None` for a program without a journal.
     pub written_bytes: Option<u64>,
 }
 
@@ -83,20 +83,20 @@ pub(super) struct Section {
     pub(super) resident_peak_kib: u64,
 }
 
-/// One run as its worker measured it.
+/// The measurements of one run.
 pub(super) struct Finished {
-    /// Tokens of its final text.
+    /// Number of tokens in the run's final text, or the failure.
     pub(super) tokens: Result<usize>,
     pub(super) took_ms: f64,
     pub(super) ttft_ms: Option<f64>,
     pub(super) chunks: u64,
-    /// Times of the tool calls; those of concurrent runs are mixed.
+    /// Times of the tool calls by the monotonic clock. Concurrent runs share one list.
     pub(super) tool_calls_ns: Vec<u64>,
 }
 
 pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: &Load) -> Result<Figures> {
     let script = Script::parse(&settings.model);
-    // A waiting run has produced no text.
+    // A waiting run produces no text.
     let tokens = if settings.waits { 0 } else { tokens_of(&script) };
     warm_up(&*driver, load).await?;
     let journal_before = driver.journal_bytes().await?;
@@ -130,7 +130,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
     })
 }
 
-/// Plays the runs that are not measured.
+/// Plays the warm-up runs, which are not measured.
 pub(super) async fn warm_up(driver: &dyn Driver, load: &Load) -> Result<()> {
     for _ in 0..load.warmup {
         play(driver, machine::monotonic_ns()).await.tokens.context("a warm-up run failed")?;
@@ -153,7 +153,7 @@ pub(super) async fn play_section(driver: &Arc<dyn Driver>, load: &Load) -> Resul
     })
 }
 
-/// Workers take the next run as soon as they are free.
+/// Plays all runs. A worker takes the next run as soon as it is free.
 async fn play_all(driver: &Arc<dyn Driver>, load: &Load, start_ns: u64) -> Result<Vec<Finished>> {
     let started = Arc::new(AtomicUsize::new(0));
     let mut workers = JoinSet::new();
@@ -193,7 +193,7 @@ fn tokens_of(script: &Script) -> usize {
     match script.kind {
         Kind::Text(tokens) | Kind::Markdown(tokens) => tokens,
         Kind::Loop { .. } => LAST_TEXT_TOKENS,
-        // Its first token is the word `done`.
+        // The text's first token is the word `done`.
         Kind::Files(_) => LAST_TEXT_TOKENS - 1,
     }
 }
@@ -209,7 +209,7 @@ fn milliseconds_since(start_ns: u64) -> f64 {
     (machine::monotonic_ns() - start_ns) as f64 / 1e6
 }
 
-/// The quantile of the values at `share`.
+/// Returns the quantile of the values at `share`.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let index = (share * values.len() as f64) as usize;

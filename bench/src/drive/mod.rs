@@ -37,7 +37,7 @@ pub const TOOL_NAME: &str = "echo";
 /// The tool's description.
 pub const TOOL_DESCRIPTION: &str = "Echo the text.";
 
-/// The JSON schema of the tool's arguments.
+/// Returns the JSON schema of the tool's arguments.
 pub fn tool_schema() -> Value {
     json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 }
@@ -101,12 +101,13 @@ pub trait Driver: Send + Sync {
     /// fragment to the probe when a consumer of the stream would receive it.
     async fn run(&self, probe: &RunProbe) -> Result<String>;
 
-    /// Journal bytes of all runs so far; `None` without a journal.
+    /// Returns the size of all journals so far in bytes; `None` without a journal.
     async fn journal_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Returns and clears the times of the tool's calls, by the monotonic clock; empty if they are not recorded.
+    /// Returns and clears the times of the tool's calls, by the monotonic clock. Returns an empty list
+    /// if the program does not record them.
     fn take_tool_calls_ns(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -116,7 +117,7 @@ impl Program {
     /// All programs, in the order of the table's columns.
     pub const ALL: [Program; 3] = [Program::Bare, Program::Rig, Program::Windlass];
 
-    /// The name on the command line and in the table.
+    /// Returns the program's name on the command line and in the table.
     pub fn name(self) -> &'static str {
         match self {
             Program::Bare => "bare",
@@ -125,7 +126,7 @@ impl Program {
         }
     }
 
-    /// Whether measuring it is implemented.
+    /// Whether the measurement of this program is implemented.
     pub fn is_written(self) -> bool {
         match self {
             Program::Bare | Program::Rig => true,
@@ -148,7 +149,8 @@ impl Program {
 /// If the program cannot be started or a warm-up run fails. A run that fails later is counted.
 pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figures> {
     if let Some(core) = load.core {
-        // Before the runtime starts, because its threads inherit the core, which also determines their number.
+        // Pin the process before the runtime starts: the runtime's threads inherit the core,
+        // which also determines their number.
         machine::pin_to_core(core)?;
     }
     runtime()?.block_on(async {
@@ -157,7 +159,7 @@ pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figur
     })
 }
 
-/// Opens the engine on a store and measures that.
+/// Opens the engine on a store, and measures the opening.
 ///
 /// # Errors
 /// If the store cannot be opened.

@@ -1,6 +1,6 @@
 //! Measures opening the engine on a store as a server does, in a separate process.
 //!
-//! It drives no thread: all runs in the store must be waiting.
+//! Drives no thread: all runs in the store must be waiting.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use windlass::{Attend, Engine};
 
 use crate::machine;
 
-/// How long the engine sweeps the store, once a second, before its memory is measured.
+/// Time during which the engine sweeps the store, once a second, before its memory is measured.
 const ATTEND_FOR: Duration = Duration::from_millis(3_500);
 
 /// The store to open.
@@ -29,14 +29,14 @@ pub struct Open {
 /// The cost of opening.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Opened {
-    /// Milliseconds until the engine was ready.
+    /// Time until the engine was ready, in milliseconds.
     pub open_ms: f64,
-    /// KiB resident after several sweeps of the store.
+    /// Resident memory after several sweeps of the store, in KiB.
     pub resident_kib: u64,
 }
 
 impl Open {
-    /// Opens the engine, lets it sweep the store for a while, and measures both.
+    /// Opens the engine, lets it sweep the store for a while, and measures the time and the memory.
     pub(super) async fn measure(&self) -> Result<Opened> {
         let start_ns = machine::monotonic_ns();
         let engine = open(&self.folder).await?;

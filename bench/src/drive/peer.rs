@@ -61,8 +61,8 @@ impl Peer {
         Settings {
             base_url: self.base_url.clone(),
             model: self.model.clone(),
-            // The other drivers send everything. A model server that counts results would never reach the end of its
-            // script with a window.
+            // The other drivers send the whole conversation. With a window, a model server that counts results would
+            // never reach the end of its script.
             window: Window::Off,
             mode: self.mode,
             waits: false,
@@ -75,13 +75,13 @@ impl Peer {
     }
 }
 
-/// Puts links to the store's database and its write-ahead log where the harness looks for them: it measures their sizes.
+/// Links the store's database and its write-ahead log into the folder where the harness measures their sizes.
 fn link_database(folder: &Path, file: &Path) -> Result<()> {
     for ending in ["", "-wal"] {
         let database = format!("store/windlass.db{ending}");
         let mut link = file.as_os_str().to_owned();
         link.push(ending);
-        // The link lies in the same folder as the store.
+        // The link is in the same folder as the store.
         if folder.join(&database).exists() {
             std::os::unix::fs::symlink(&database, &link)
                 .with_context(|| format!("no link at {}", Path::new(&link).display()))?;
@@ -117,12 +117,12 @@ fn figures(section: Section, load: &Load) -> Value {
     })
 }
 
-/// The times between successive calls of the tool.
+/// Returns the times between successive calls of the tool, in milliseconds.
 fn turns_ms(run: &Finished) -> impl Iterator<Item = f64> {
     run.tool_calls_ns.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6)
 }
 
-/// The number of values and their quantiles; null without any.
+/// Returns the number of values and their quantiles; null without values.
 fn spread(values: impl Iterator<Item = f64>) -> Value {
     let mut values: Vec<f64> = values.collect();
     let mut at = |share| quantile(&mut values, share);
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::server::ModelServer;
 
-    /// The figures that depend neither on the clock nor on the machine.
+    /// Returns the figures that depend neither on the clock nor on the machine.
     async fn played(peer: Peer) -> Value {
         let server = ModelServer::start(0).await.unwrap();
         let mut figures = Peer { base_url: server.base_url(), ..peer }.play().await.unwrap();

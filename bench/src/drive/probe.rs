@@ -22,12 +22,12 @@ impl RunProbe {
         }
     }
 
-    /// The number of fragments.
+    /// Returns the number of fragments.
     pub fn chunks(&self) -> u64 {
         self.chunks.load(Relaxed)
     }
 
-    /// The time of the first fragment, by the monotonic clock.
+    /// Returns the time of the first fragment, by the monotonic clock.
     pub fn first_ns(&self) -> Option<u64> {
         Some(self.first_ns.load(Relaxed)).filter(|first_ns| *first_ns > 0)
     }

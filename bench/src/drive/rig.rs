@@ -1,7 +1,7 @@
 //! `rig` alone: its streaming model over chat completions, and a hand-written loop with one tool.
 //!
-//! It is the baseline for Windlass's wires: the same work in a widely used library, without a store. rig's own agent
-//! costs more.
+//! This program is the baseline for Windlass's wires: the same work in a widely used library, without
+//! a store. rig's own agent costs more.
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;

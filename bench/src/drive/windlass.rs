@@ -19,10 +19,10 @@ use windlass::{AgentConfig, Engine, Status, Task, Update};
 use super::{Driver, Mode, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, Window};
 use crate::machine;
 
-/// Whether the table measures it.
+/// Whether the table measures this program.
 pub(super) const IS_WRITTEN: bool = true;
 
-/// Events per read when the journal's size is computed.
+/// Number of events per read when the journal's size is computed.
 const PAGE: usize = 1_000;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -108,7 +108,7 @@ impl Windlass {
     }
 }
 
-/// Locks a list. A list is valid after a panic.
+/// Locks a list. A panic cannot leave the list inconsistent.
 fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }

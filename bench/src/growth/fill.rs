@@ -22,14 +22,14 @@ use crate::drive::{PROMPT, TOOL_DESCRIPTION, TOOL_NAME};
 pub(super) const OWN: &str = "local";
 pub(super) const OTHER: &str = "bob";
 
-/// The copies' runs began within this many days.
+/// Maximum age in days of the copies' runs when they began.
 pub(super) const DAYS: u64 = 30;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Runs of the one long thread, each with two messages.
+/// Number of runs of the one long thread, each with two messages.
 const LONG_RUNS: usize = 40;
 
-/// A text of one token, and a run whose first step calls a tool.
+/// Scripts: a text of one token, and a run whose first step calls a tool.
 const ONE_STEP: &str = "openai-chat/1";
 const WITH_CALL: &str = "openai-chat/loop-2";
 
@@ -44,9 +44,9 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) agent: AgentConfig,
     pub(super) workspace: String,
-    /// A thread with many runs.
+    /// The thread with many runs.
     pub(super) long: ThreadId,
-    /// The last thread of the owner's first page.
+    /// The sort key of the last thread on the owner's first page.
     pub(super) last_of_first_page: (Timestamp, ThreadId),
     /// Number of the owner's waiting threads.
     pub(super) waiting_own: usize,
@@ -141,8 +141,8 @@ fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
     Ok(())
 }
 
-/// Titles that come in one transaction leave large segments, which the next titles would have to merge. In a store that
-/// grew title by title they are merged already.
+/// Titles inserted in one transaction leave large segments, which the next titles would have to merge. In a store that
+/// grew title by title, these segments are already merged.
 const MERGE: &str = "INSERT INTO titles (titles) VALUES ('optimize')";
 
 /// A row is inserted idle and without a title, so that the triggers see both changes.

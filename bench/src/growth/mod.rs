@@ -17,20 +17,20 @@ use crate::drive::quantile;
 use crate::machine;
 use crate::server::ModelServer;
 
-/// Number of threads in the two stores.
+/// Number of threads in the small and in the large store.
 pub const SIZES: [u64; 2] = [1_000, 100_000];
-/// Number of threads in the two stores of a quick table.
+/// Number of threads in the two stores for a quick table.
 pub const QUICK_SIZES: [u64; 2] = [200, 4_000];
 
-/// Repetitions of an operation before the measurement, and during it.
+/// Number of repetitions of an operation before the measurement, and during it.
 const WARM_UP: usize = 3;
 const TIMES: usize = 20;
 
-/// Limits of steps and pages in the large store, as a multiple of the small one. Up to `PAGES_MORE` extra pages are
-/// allowed, because an index of a hundred times as many rows is a level deeper.
+/// Maximum growth of steps and pages: the large store's count as a multiple of the small store's. Up to `PAGES_MORE`
+/// extra pages are allowed, because an index of a hundred times as many rows is a level deeper.
 const WORK_MAX: f64 = 1.3;
 const PAGES_MORE: f64 = 4.0;
-/// The same limits for time.
+/// Maximum growth of the time, and the difference that is always allowed.
 const TIME_MAX: f64 = 1.5;
 const TIME_MORE_MS: f64 = 0.3;
 
@@ -99,7 +99,7 @@ async fn cost(world: &World, operation: Operation) -> Result<Cost> {
 }
 
 impl Line {
-    /// The growth of steps and pages as a ratio. Differences too small to matter count as no growth.
+    /// Returns the growth of steps and pages as ratios. A count below 1 in the small store is treated as 1.
     fn work(&self) -> [f64; 2] {
         let [small, large] = self.costs;
         let ratio = |small: f64, large: f64| large / small.max(1.0);
@@ -148,7 +148,7 @@ fn markdown(lines: &[Line], [small, large]: [u64; 2]) -> String {
     text
 }
 
-/// A store shared by the engine and the measurement.
+/// The store that the engine and the measurement share.
 type Store = Arc<windlass::sqlite::SqliteStore>;
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
             _ => line.operation.is_linear() || line.is_flat(), // tidy: the others read a few
         };
         assert!(lines.iter().all(is_bounded), "{}", markdown(&lines, QUICK_SIZES));
-        // A list is one statement, however many rows it has.
+        // Reading a list takes one statement, for any number of rows.
         for (operation, statements) in [
             (Operation::Thread, 1.0),
             (Operation::Threads, 1.0),

@@ -1,7 +1,7 @@
 //! The measured operations: what people and programs do with a store, by the calls that routes make.
 //!
-//! An operation reads or writes the same amount regardless of the store's size. Operations that read the whole store
-//! are marked as linear.
+//! An operation reads or writes the same amount for a store of any size. Operations that read
+//! the whole store are marked as linear.
 
 use anyhow::{Context, Result, ensure};
 use windlass::Task;
@@ -10,7 +10,7 @@ use windlass::port::journal::{Journal, RunQuery, ThreadQuery, ThreadRow, ThreadS
 
 use super::fill::{DAY_MS, DAYS, OTHER, OWN, World};
 
-/// Rows of a page.
+/// Number of rows in a page.
 const PAGE: usize = 50;
 /// Limit of the count of active runs before a run starts, like the server's limit per user.
 const RUNS_PER_USER: usize = 100;
@@ -61,7 +61,7 @@ impl Operation {
         Self::Backup,
     ];
 
-    /// The name in the table. Half of all threads wait for a person and belong to another user.
+    /// Returns the name in the table. Half of all threads wait for a person and belong to another user.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::OpenThread => "open a thread",
@@ -86,7 +86,7 @@ impl Operation {
         }
     }
 
-    /// Whether it reads the whole store.
+    /// Whether the operation reads the whole store.
     pub(super) fn is_linear(self) -> bool {
         matches!(self, Self::Check | Self::Backup)
     }

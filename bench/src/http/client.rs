@@ -36,16 +36,16 @@ pub(crate) struct Started {
     pub(crate) thread: String,
 }
 
-/// What a stream delivered.
+/// The content and the times of a stream.
 #[derive(Default)]
 pub(crate) struct Told {
     /// The concatenated fragments; a snapshot replaces those before it.
     pub(crate) text: String,
     /// The run's final output.
     pub(crate) answer: String,
-    /// Milliseconds until the head of the response.
+    /// Time until the head of the response, in milliseconds.
     pub(crate) head_ms: f64,
-    /// Milliseconds until the first fragment.
+    /// Time until the first fragment, in milliseconds.
     pub(crate) first_ms: f64,
 }
 
@@ -137,7 +137,7 @@ impl Connection {
 }
 
 impl Told {
-    /// Handles one event. Returns whether it is the last.
+    /// Handles one event. Returns whether it is the last event.
     fn take(&mut self, event: &[u8], started: u64) -> Result<bool> {
         let (mut kind, mut data) = (&b""[..], &b""[..]);
         for line in event.split(|byte| *byte == b'\n') {
@@ -162,7 +162,7 @@ impl Told {
             }
             // The fragments of a failed attempt are void.
             b"step.failed" => self.text.clear(),
-            // It contains the whole reply, and corrects a client that is behind.
+            // The event contains the whole reply, and corrects a client that is behind.
             b"step.replied" => {
                 let whole = replied(data)?;
                 if !whole.starts_with(&self.text) {
@@ -212,7 +212,7 @@ fn snapshot(data: &[u8]) -> Result<String> {
     Ok(snapshot.parts.into_iter().map(|part| part.text).collect())
 }
 
-/// Milliseconds since a time of the monotonic clock.
+/// Returns the milliseconds since a time of the monotonic clock.
 fn ms_since(start_ns: u64) -> f64 {
     (machine::monotonic_ns() - start_ns) as f64 / 1e6
 }

@@ -1,5 +1,5 @@
-//! Measures `windlass serve` while idle after work: its memory, and the first run after that. Then measures read-only
-//! commands on the same store.
+//! Measures `windlass serve` while idle after work: its memory, and the duration of the next run. Then measures
+//! read-only commands on the same store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::served::Process;
 use crate::drive::quantile;
 use crate::machine;
 
-/// A run of one step.
+/// Script of a run with one step.
 const MODEL: &str = "openai-chat/stream-50";
 const TOKENS: usize = 50;
-/// A run whose first call waits for a person.
+/// Script of a run whose first call waits for a person.
 const WAITING_MODEL: &str = "openai-chat/loop-2";
-/// Runs of each kind.
+/// Number of runs of each kind.
 const RUNS: usize = 100;
 const WAITING_RUNS: usize = 15;
-/// How long the server idles.
+/// Duration for which the server idles.
 const IDLE: Duration = Duration::from_secs(60);
 const IDLE_QUICK: Duration = Duration::from_secs(2);
-/// How often each command is started.
+/// Number of starts of each command.
 const STARTS: usize = 15;
 
 /// The server to measure.
@@ -49,17 +49,18 @@ pub struct Idle {
 /// Figures of an idle server and of commands.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Rested {
-    /// KiB of private memory, without mapped files.
+    /// Private memory in KiB, without mapped files.
     pub private_kib: u64,
-    /// KiB resident.
+    /// Resident memory in KiB.
     pub resident_kib: u64,
-    /// Milliseconds of the first run after that, from before its connection to the end of its stream.
+    /// Duration of the first run after the idle time in milliseconds, from before its
+    /// connection to the end of its stream.
     pub first_run_ms: f64,
-    /// Milliseconds of `windlass --help`, the median.
+    /// Median duration of `windlass --help` in milliseconds.
     pub help_ms: f64,
-    /// Milliseconds of `windlass threads list`, the median.
+    /// Median duration of `windlass threads list` in milliseconds.
     pub threads_ms: f64,
-    /// Milliseconds of `windlass approvals list`, the median.
+    /// Median duration of `windlass approvals list` in milliseconds.
     pub approvals_ms: f64,
 }
 
@@ -95,7 +96,7 @@ pub async fn measure(idle: &Idle) -> Result<Rested> {
     Ok(rested)
 }
 
-/// Milliseconds of a command from start to end, the median.
+/// Returns the median duration of a command in milliseconds, from its start to its end.
 async fn start(process: &Process, arguments: &[&str]) -> Result<f64> {
     let mut took_ms = Vec::with_capacity(STARTS);
     for _ in 0..STARTS {

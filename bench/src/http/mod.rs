@@ -26,23 +26,24 @@ use self::served::Process;
 use crate::drive::quantile;
 use crate::machine;
 
-/// Tokens of a run's answer, and the delay before each: four seconds of a model of usual speed.
+/// Script with the number of tokens in a run's answer, and the delay before each token:
+/// four seconds of a model of usual speed.
 const MODEL: &str = "openai-chat/delay20ms-200";
 const TOKENS: usize = 200;
 const TOKEN_MS: f64 = 20.0;
-/// A run that is active while a thousand readers connect.
+/// Script of a run that is active while a thousand readers connect.
 const LONG_MODEL: &str = "openai-chat/delay20ms-600";
 const LONG_TOKENS: usize = 600;
-/// Concurrent streams while the time to the first token is measured, and runs of each stream. The first run of each is
-/// not counted, because all of them begin together.
+/// Number of concurrent streams while the time to the first token is measured, and number of runs of each stream. The
+/// first run of each stream is not counted, because all streams begin together.
 const STEADY: usize = 200;
 const STEADY_RUNS: usize = 3;
-/// Concurrent runs, and readers of one run.
+/// Number of concurrent runs, and of readers of one run.
 const MANY: usize = 1_000;
-/// Connections that request one resource repeatedly, and for how long.
+/// Number of connections that repeatedly request one resource, and the duration of these requests.
 const ASKERS: usize = 16;
 const ASK_FOR: Duration = Duration::from_secs(3);
-/// Time after its start when the server's memory counts as idle.
+/// Time after its start when the server counts as idle for the measurement of its memory.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The server and its environment.
@@ -65,37 +66,37 @@ pub struct Http {
 /// The cost of serving.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
-    /// KiB of the idle server.
+    /// Resident memory of the idle server in KiB.
     pub resident_kib: u64,
-    /// Responses per second to `GET /threads/{id}`.
+    /// Number of responses per second to `GET /threads/{id}`.
     pub requests_per_s: f64,
-    /// Milliseconds from the request for a run to the first text of its stream, less the model's delay, beside many
-    /// other streams; the median.
+    /// Median time from the request for a run to the first text of its stream in milliseconds, minus the
+    /// model's delay, beside many other streams.
     pub added_ttft_ms: f64,
-    /// The 99th percentile of the same.
+    /// 99th percentile of the same time.
     pub added_ttft_p99_ms: f64,
-    /// Concurrent runs that were started.
+    /// Number of concurrent runs that were started.
     pub runs: usize,
-    /// Runs whose clients received the whole answer.
+    /// Number of runs whose clients received the whole answer.
     pub completed: usize,
     /// The first failure of any kind.
     pub error: Option<String>,
-    /// Seconds from the first start to the last end.
+    /// Time from the first start to the last end, in seconds.
     pub wall_s: f64,
-    /// Peak KiB of the server per run and its reader.
+    /// Peak memory of the server per run and its reader, in KiB.
     pub run_kib: f64,
-    /// Readers of one run.
+    /// Number of readers of one run.
     pub readers: usize,
-    /// Readers that received the whole answer.
+    /// Number of readers that received the whole answer.
     pub readers_completed: usize,
-    /// Peak KiB of the server per reader.
+    /// Peak memory of the server per reader, in KiB.
     pub reader_kib: f64,
-    /// Milliseconds until a reader received the head of its response, with all readers connecting at once; the 99th
-    /// percentile.
+    /// 99th percentile of the time until a reader received the head of its response, in
+    /// milliseconds. All readers connect at once.
     pub attach_p99_ms: f64,
-    /// Seconds of CPU of this process, which runs the clients.
+    /// CPU time of this process, which runs the clients, in seconds.
     pub clients_cpu_s: f64,
-    /// Seconds of CPU of the server.
+    /// CPU time of the server in seconds.
     pub server_cpu_s: f64,
 }
 
@@ -105,7 +106,7 @@ pub async fn measure(http: &Http) -> Result<Served> {
     let process = Process::start(&http.binary, &http.folder, &http.base_url, MODEL).await?;
     let client = Arc::new(Client::new(process.address.clone(), process.key.clone()));
     let size = |whole: usize| if http.quick { whole / 5 } else { whole };
-    // The first run opens what is opened only once.
+    // The first run initializes resources that the server opens only once.
     run(&client, MODEL, TOKENS).await?;
     sleep(SETTLE).await;
     let mut served = Served { resident_kib: process.resident_kib()?, ..Served::default() };
@@ -133,7 +134,7 @@ async fn run(client: &Client, model: &str, tokens: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// Requests one thread repeatedly.
+/// Requests one thread repeatedly. Returns the number of responses per second.
 async fn ask(client: &Arc<Client>) -> Result<f64> {
     let thread = client.connect().await?.start(MODEL).await?.thread;
     sleep(SETTLE).await;
@@ -159,7 +160,7 @@ async fn ask(client: &Arc<Client>) -> Result<f64> {
     Ok(answers as f64 / ASK_FOR.as_secs_f64())
 }
 
-/// Runs one after another on many connections, whose starts are spread evenly over the duration of one run.
+/// Starts runs one after another on many connections. The connections start evenly spread over the duration of one run.
 async fn steady(client: &Arc<Client>, streams: usize, served: &mut Served) -> Result<()> {
     let apart = Duration::from_secs_f64(TOKENS as f64 * TOKEN_MS / 1e3 / streams as f64);
     let mut clients = JoinSet::new();
@@ -186,7 +187,7 @@ async fn steady(client: &Arc<Client>, streams: usize, served: &mut Served) -> Re
     Ok(())
 }
 
-/// Many concurrent runs.
+/// Starts many concurrent runs, and measures them.
 async fn at_once(process: &Process, client: &Arc<Client>, runs: usize, served: &mut Served) -> Result<()> {
     let before = process.resident_kib()?;
     process.forget_peak()?;
@@ -208,7 +209,7 @@ async fn at_once(process: &Process, client: &Arc<Client>, runs: usize, served: &
     Ok(())
 }
 
-/// Many readers of one active run, all connecting at once.
+/// Lets many readers connect to one active run at once, and measures them.
 async fn read_one(
     process: &Process,
     client: &Arc<Client>,

@@ -1,5 +1,5 @@
-//! Measures `windlass serve` on a store in which thousands of runs wait for a person: the time until it listens, and
-//! how fast it then serves new runs.
+//! Measures `windlass serve` on a store in which thousands of runs wait for a person. The figures are the time until
+//! the server listens, and the time that it then needs for new runs.
 //!
 //! Another workload creates the store. Answers to the waiting runs are not measured.
 
@@ -13,10 +13,10 @@ use super::client::Client;
 use super::run;
 use super::served::Process;
 
-/// A run whose one token arrives at once.
+/// Script of a run whose one token arrives at once.
 const MODEL: &str = "openai-chat/stream-1";
 const TOKENS: usize = 1;
-/// Number of new runs, one after another. They take longer than the first sweeps of the store.
+/// Number of new runs, one after another. Together, they take longer than the first sweeps of the store.
 const RUNS: usize = 200;
 
 /// The server and its store.
@@ -36,9 +36,9 @@ pub struct Restart {
 /// Figures of a start.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Restarted {
-    /// Milliseconds from the start of the process until it listens.
+    /// Time from the start of the process until it listens, in milliseconds.
     pub listen_ms: f64,
-    /// Milliseconds from the request for a new run to the first text of its stream, for the slowest run.
+    /// Time from the request for a new run to the first text of its stream in milliseconds, for the slowest run.
     pub slowest_text_ms: f64,
 }
 

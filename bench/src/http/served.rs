@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::machine;
 
-/// All requests come from one address and one user here, which a server would otherwise limit.
+/// Settings without rate limits, because all requests come from one address and one user.
 const SETTINGS: &str = "[server.limits]
 requests_per_minute = 0
 runs_per_user = 100000
@@ -23,11 +23,11 @@ pub(crate) struct Process {
     folder: PathBuf,
     /// Kept open, so that later output of the server has a reader.
     _out: BufReader<ChildStdout>,
-    /// The address at which it listens.
+    /// The address at which the server listens.
     pub(crate) address: String,
-    /// Milliseconds from the start of the process until it listened.
+    /// Time from the start of the process until it listened, in milliseconds.
     pub(crate) listen_ms: f64,
-    /// An API key of its administrator.
+    /// An API key of the server's administrator.
     pub(crate) key: String,
 }
 
@@ -61,7 +61,7 @@ impl Process {
         Ok(process)
     }
 
-    /// A one-time link that signs in a browser as the administrator.
+    /// Returns a one-time link that signs in a browser as the administrator.
     pub(crate) async fn link(&self) -> Result<String> {
         self.says(&["admin", "link", "--address", &format!("http://{}", self.address)]).await
     }
@@ -75,17 +75,17 @@ impl Process {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// KiB resident.
+    /// Returns the resident memory in KiB.
     pub(super) fn resident_kib(&self) -> Result<u64> {
         self.status_kib("VmRSS:")
     }
 
-    /// KiB resident, without mapped files.
+    /// Returns the resident memory without mapped files, in KiB.
     pub(super) fn private_kib(&self) -> Result<u64> {
         self.status_kib("RssAnon:")
     }
 
-    /// Peak KiB resident since [`Process::forget_peak`].
+    /// Returns the peak resident memory in KiB since [`Process::forget_peak`].
     pub(super) fn resident_peak_kib(&self) -> Result<u64> {
         self.status_kib("VmHWM:")
     }
@@ -95,18 +95,18 @@ impl Process {
         Ok(std::fs::write(self.proc("clear_refs")?, "5")?)
     }
 
-    /// Seconds of CPU, user and system, with all threads. (proc_pid_stat(5))
+    /// Returns the CPU time in seconds, user and system, of all threads. (proc_pid_stat(5))
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(self.proc("stat")?)?;
         // The text before the last parenthesis is the program's name, which may contain anything.
         let (_, fields) = stat.rsplit_once(')').context("the kernel's line has no name")?;
         let ticks: f64 =
             fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
-        // SAFETY: asks for a constant of the system.
+        // SAFETY: the call only reads a constant of the system.
         Ok(ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
     }
 
-    /// Ends it with SIGTERM, as an operator would.
+    /// Ends the server with SIGTERM, as an operator would.
     pub(crate) async fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id().context("the server has exited")?)?;
         // SAFETY: the child has not been reaped, so its id is not reused.

@@ -11,12 +11,12 @@ use crate::conversation::repeat_exchange;
 use crate::http::client::Client;
 use crate::http::served::Process;
 
-/// An answer that uses every construct of Markdown.
+/// Script of an answer that uses every construct of Markdown.
 const MODEL: &str = "openai-chat/markdown-100";
-/// Exchanges of a message and an answer: 20,000 messages.
+/// Number of exchanges, each a message and an answer: 20,000 messages in total.
 const EXCHANGES: usize = 10_000;
 
-/// Scrolls up for 5 s, 100 pixels per frame.
+/// Script that scrolls up for 5 s, 100 pixels per frame.
 const SCROLL: &str = "
     const own = document.querySelector('.transcript');
     const tasks = [];
@@ -36,7 +36,7 @@ const SCROLL: &str = "
         requestAnimationFrame(next);
     });";
 
-/// Waits for the newest answers. The page's clock starts with the navigation.
+/// Script that waits for the newest answers. The page's clock starts with the navigation.
 const OPENED: &str =
     "return document.querySelectorAll('.entry.assistant').length > 3 && { at: performance.now() }";
 
@@ -62,7 +62,7 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     process.end().await
 }
 
-/// The folder of the store that a server has created below its data folder.
+/// Returns the folder of the store that a server has created below its data folder.
 fn store_below(folder: &Path) -> Result<PathBuf> {
     let mut stores = std::fs::read_dir(folder.join("data/windlass"))?.flatten().map(|entry| entry.path());
     let store = stores.find(|store| store.join("windlass.db").exists());

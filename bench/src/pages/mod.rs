@@ -20,7 +20,7 @@ use crate::http::served::Process;
 
 /// Interval at which a condition is checked in the page.
 const POLL: Duration = Duration::from_millis(50);
-/// Polls before a page counts as stuck: a minute.
+/// Maximum number of polls before a page counts as stuck: one minute in total.
 const MAX_POLLS: usize = 1_200;
 
 /// The server and its environment.
@@ -37,27 +37,28 @@ pub struct Pages {
     folder: PathBuf,
 }
 
-/// How often the first page is opened. The best time counts, because other load only makes a visit slower.
+/// Number of times that the first page is opened. The result is the shortest time, because
+/// other load only makes a visit slower.
 const VISITS: usize = 3;
 
 /// Figures of the pages.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PageFigures {
-    /// Milliseconds until the first page shows anything.
+    /// Time until the first page shows anything, in milliseconds.
     pub first_paint_ms: f64,
-    /// Milliseconds from navigation to the newest answer of a conversation of 20,000 messages.
+    /// Time from navigation to the newest answer of a conversation of 20,000 messages, in milliseconds.
     pub opened_ms: f64,
-    /// Frames per second while that conversation is scrolled.
+    /// Number of frames per second while that conversation is scrolled.
     pub frames_per_s: f64,
-    /// Most entries of the conversation in the page at once.
+    /// Maximum number of the conversation's entries in the page at once.
     pub drawn: f64,
-    /// The longest task of the page while scrolling, in milliseconds.
+    /// Duration of the page's longest task while scrolling, in milliseconds.
     pub scroll_task_ms: f64,
-    /// Fragments of a reply that reach the page per second.
+    /// Number of a reply's fragments that reach the page per second.
     pub fragments_per_s: f64,
-    /// The longest task of the page during the reply, in milliseconds.
+    /// Duration of the page's longest task during the reply, in milliseconds.
     pub stream_task_ms: f64,
-    /// Redraws of the page per frame during the reply.
+    /// Number of redraws of the page per frame during the reply.
     pub drawn_per_frame: f64,
 }
 
@@ -106,12 +107,12 @@ async fn until(page: &BrowserPage, script: &str) -> Result<Value> {
     Err(anyhow::anyhow!("the page did not reach this state within a minute: `{script}`"))
 }
 
-/// A number in a script's result.
+/// Returns a number from a script's result.
 fn number(found: &Value, name: &str) -> Result<f64> {
     found[name].as_f64().with_context(|| format!("the page returned no `{name}`: {found}"))
 }
 
-/// The longest of the tasks in a script's result.
+/// Returns the duration of the longest task in a script's result, in milliseconds.
 fn longest(found: &Value) -> f64 {
     found["tasks"].as_array().into_iter().flatten().filter_map(Value::as_f64).fold(0.0, f64::max)
 }

@@ -8,7 +8,7 @@ use crate::http::served::Process;
 
 const MODEL: &str = "openai-chat/markdown-12000-delay400us";
 
-/// Counts fragments as they arrive, frames, and redraws of the conversation.
+/// Script that counts fragments as they arrive, frames, and redraws of the conversation.
 const COUNT: &str = r#"
     window.count = { frames: 0, drawn: 0, tasks: [], heard: 0, first: 0, last: 0 };
     const real = window.fetch;
@@ -33,7 +33,7 @@ const COUNT: &str = r#"
     };
     frame();"#;
 
-/// The counts, once the reply is whole.
+/// Script that returns the counts once the reply is complete.
 const ENDED: &str =
     "return document.querySelectorAll('.entry.assistant[data-status=complete]').length > 0 && window.count";
 

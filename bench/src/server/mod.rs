@@ -1,8 +1,8 @@
 //! A local model server that plays scripts: it speaks the providers' wires, streams, and keeps no state.
 //!
-//! The model's name is the script (see the README of this package). It checks no key, has no prices and never fails;
-//! tests of failures need another server. It is cheaper than the measured client: a stream costs a position in prebuilt
-//! frames.
+//! The model's name is the script (see the README of this package). The server checks no key, has no prices
+//! and never fails; tests of failures need another server. It uses less CPU than the measured client: a
+//! stream is a position in prebuilt frames.
 
 pub mod script;
 mod stats;
@@ -34,12 +34,12 @@ use self::script::{Reply, Script};
 use self::stream::EventBody;
 use self::wire::{Form, Texts, Wire};
 
-/// Backlog of connections: several times as many as a benchmark opens at once.
+/// Maximum number of connections that wait to be accepted: several times as many as a benchmark opens at once.
 const BACKLOG: u32 = 8192;
 
 type Answer = Response<Either<Full<Bytes>, EventBody>>;
 
-/// A server that runs until it is dropped.
+/// A model server that runs until it is dropped.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -69,22 +69,22 @@ impl ModelServer {
         Ok(ModelServer { address, stats, accepting: tokio::spawn(accept(listener, shared)) })
     }
 
-    /// The address at which it listens.
+    /// Returns the address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its URL without `/v1`, the form that Anthropic's clients use.
+    /// Returns the server's URL without `/v1`, the form that Anthropic's clients use.
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Its URL with `/v1`, the form that OpenAI's clients use.
+    /// Returns the server's URL with `/v1`, the form that OpenAI's clients use.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Its counters.
+    /// Returns the server's counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -98,13 +98,13 @@ impl Drop for ModelServer {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // Accepting fails for a connection that is already closed, or without file descriptors; the next attempt may
-        // succeed.
+        // Accepting fails for a connection that is already closed, or if the process has no free file
+        // descriptors. The next attempt may succeed.
         let Ok((connection, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
-        // Without it, a token could wait for the next one. If it fails, the connection is only slower.
+        // Without this option, a token could wait for the next one. If setting it fails, the connection is only slower.
         let _ = connection.set_nodelay(true);
         let shared = shared.clone();
         tokio::spawn(async move {
@@ -182,7 +182,7 @@ fn document(status: StatusCode, value: &Value) -> Answer {
     answer
 }
 
-/// An error in a form that clients of every wire understand.
+/// Returns an error in a form that clients of every wire understand.
 fn refuse(status: StatusCode, message: &str) -> Answer {
     let error = json!({"type": "invalid_request_error", "message": message});
     document(status, &json!({"type": "error", "error": error}))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// Tokens of the text that ends a script with tool calls.
+/// Number of tokens in the text that ends a script with tool calls.
 const LAST_TEXT_TOKENS: usize = 50;
 
 /// In the script with files, one in this many turns writes a new file instead of a line of the log.
@@ -22,13 +22,13 @@ const SECTION: &str = "## Part №\n\nSome words about `thing_№`, with **weigh
     | name | value |\n|---|---|\n| a | № |\n| b | 2 |\n\n\
     ```rust\nfn part_№() -> usize {\n    let value = №;\n    value + 1\n}\n```\n\n";
 
-/// Characters per token of that text.
+/// Number of characters per token of the Markdown text.
 const MARKDOWN_TOKEN: usize = 6;
 
 /// Prefix of a message with which a client states the time after the results. The script ignores it.
 const TELLS_TIME: &str = "Current date and time: ";
 
-/// Most bytes of JSON before the prefix: `[{"type":"input_text","text":"`.
+/// Maximum number of bytes of JSON before the prefix: `[{"type":"input_text","text":"`.
 const BEFORE_TEXT_BYTES: usize = 32;
 
 /// The behaviour of a model.
@@ -51,12 +51,12 @@ pub enum Kind {
     Markdown(usize),
     /// A number of turns, all of which except the last call a tool.
     Loop {
-        /// Number of turns, including the last with its text.
+        /// Number of turns, including the last, which has the text.
         turns: u64,
-        /// Calls in each turn.
+        /// Number of calls in each turn.
         calls: u64,
     },
-    /// This many turns, all of which except the last write files.
+    /// This many turns; each except the last writes files.
     Files(u64),
 }
 
@@ -69,7 +69,7 @@ pub struct Ask<'a> {
     pub is_streamed: bool,
     /// Whether the stream reports usage, on a wire where that is optional.
     pub wants_usage: bool,
-    /// The state after the last message of the user.
+    /// The progress after the last message of the user.
     pub progress: Progress,
     /// The tools, in the order offered.
     pub tools: Vec<Tool<'a>>,
@@ -78,21 +78,21 @@ pub struct Ask<'a> {
 /// A tool as it was offered.
 #[derive(Debug)]
 pub struct Tool<'a> {
-    /// Its name.
+    /// The tool's name.
     pub name: Cow<'a, str>,
-    /// The JSON schema of its arguments.
+    /// The JSON schema of the tool's arguments.
     pub schema: Option<&'a RawValue>,
 }
 
 /// The progress of a script.
 #[derive(Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Tool results after the last message of the user.
+    /// Number of tool results after the last message of the user.
     pub results: u64,
-    /// The latest turn named by the ids of those results. It remains correct if a client drops old results because of
-    /// its window.
+    /// The latest turn named by the ids of those results. The value stays correct if a client drops
+    /// old results because of its window.
     pub latest_turn: Option<u64>,
-    /// Distinguishes the user's messages, so that ids differ between the runs of a thread.
+    /// Mark that distinguishes the user's messages, so that ids differ between the runs of a thread.
     pub user_mark: u32,
 }
 
@@ -128,7 +128,7 @@ pub enum Style {
 /// One call of a tool.
 #[derive(Debug, PartialEq)]
 pub struct Call {
-    /// The turn and the index in it: `call_{turn}_{index}_{mark}`.
+    /// The call's id: `call_{turn}_{index}_{mark}`, with the turn and the index in the turn.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -164,7 +164,7 @@ impl Script {
         Script { kind, token_delay, first_delay }
     }
 
-    /// The model's reply to this request.
+    /// Returns the model's reply to this request.
     pub fn reply(&self, ask: &Ask<'_>) -> Reply {
         let last_text = |style| Reply::Text(Text { tokens: LAST_TEXT_TOKENS, style });
         match self.kind {
@@ -172,7 +172,8 @@ impl Script {
             Kind::Markdown(tokens) => Reply::Text(Text { tokens, style: Style::Markdown }),
             Kind::Loop { turns, calls } => {
                 let turn = ask.progress.turn(calls);
-                // The benchmark's own tool, or one that every agent with a folder has, or the first one offered.
+                // Use the benchmark's own tool, or a tool that every agent with a folder
+                // has, or the first tool offered.
                 let named = |name: &str| ask.tools.iter().find(|tool| tool.name == name);
                 let tool = named("echo").or_else(|| named("Edit")).or(ask.tools.first());
                 match tool {
@@ -193,7 +194,7 @@ impl Script {
 }
 
 impl Progress {
-    /// The next turn, from 0, if each turn makes this many calls.
+    /// Returns the next turn, counted from 0, if each turn makes this many calls.
     fn turn(&self, calls: u64) -> u64 {
         self.latest_turn.map_or(0, |turn| turn + 1).max(self.results / calls)
     }
@@ -219,7 +220,7 @@ impl Progress {
 }
 
 impl Text {
-    /// The token at this index.
+    /// Returns the token at this index.
     pub fn token(&self, index: usize) -> String {
         match self.style {
             Style::Done if index == 0 => "done".to_owned(),
@@ -234,14 +235,14 @@ impl Text {
         }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn whole(&self) -> String {
         (0..self.tokens).map(|index| self.token(index)).collect()
     }
 }
 
 impl Reply {
-    /// The number of tokens in the usage.
+    /// Returns the number of tokens in the reported usage.
     pub fn tokens(&self) -> usize {
         match self {
             Reply::Text(text) => text.tokens,
@@ -271,7 +272,7 @@ fn loop_calls(ask: &Ask<'_>, tool: &Tool<'_>, turn: u64, calls: u64) -> Vec<Call
     (0..calls).map(call).collect()
 }
 
-/// Minimal arguments that satisfy the required properties of a schema.
+/// Returns minimal arguments that satisfy the required properties of a schema.
 fn arguments_for(schema: Option<&RawValue>, turn: u64) -> String {
     let schema: Value = schema.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let mut arguments = Map::new();
@@ -290,7 +291,8 @@ fn arguments_for(schema: Option<&RawValue>, turn: u64) -> String {
     Value::Object(arguments).to_string()
 }
 
-/// Turn 0 starts the log; the others add a line to it or write a file. Each can be counted.
+/// Returns a call that writes a file. Turn 0 starts the log; each later turn adds a line to the log or writes a new
+/// file. A test can count all of these writes.
 fn file_call(ask: &Ask<'_>, turn: u64) -> Call {
     let (name, arguments) = if turn == 0 {
         ("Write", json!({"file_path": "log.txt", "content": "END\n"}))

@@ -23,12 +23,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Model requests since the start or the last reset.
+    /// Returns the number of model requests since the start or the last reset.
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
     }
 
-    /// All counters, as returned by `GET /stats`, and the CPU of this process since its start.
+    /// Returns all counters, as in the response to `GET /stats`, and the CPU time of this process since its start.
     pub fn to_json(&self) -> Value {
         json!({
             "requests": self.requests.load(Relaxed),
@@ -42,7 +42,8 @@ impl Stats {
         })
     }
 
-    /// The time of the first request, as returned by `GET /first`: nanoseconds of the monotonic clock, or null.
+    /// Returns the time of the first request, as in the response to `GET /first`:
+    /// nanoseconds of the monotonic clock, or null.
     pub fn first_json(&self) -> Value {
         let first_ns = self.first_ns.load(Relaxed);
         json!({"first_ns": (first_ns > 0).then_some(first_ns)})
@@ -67,7 +68,8 @@ impl Stats {
     pub(super) fn request_came(&self) {
         if self.first_ns.load(Relaxed) == 0 {
             let now = machine::monotonic_ns();
-            // If two arrive at once, either is the first; the other's failed exchange changes nothing.
+            // If two requests arrive at once, either may be recorded as the first; the other's
+            // exchange fails and changes nothing.
             let _ = self.first_ns.compare_exchange(0, now, Relaxed, Relaxed);
         }
         self.requests.fetch_add(1, Relaxed);

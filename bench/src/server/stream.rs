@@ -1,4 +1,4 @@
-//! A reply as a body of server-sent events, one event per frame, each at its time.
+//! Streams a reply as a body of server-sent events, one event per frame, each at its scheduled time.
 //!
 //! A stream is a position in prebuilt frames. All streams with the same text share its frames.
 
@@ -17,9 +17,9 @@ use super::stats::Stats;
 /// The events of one reply.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Events before the first token, after the first delay only.
+    /// Events before the first token, sent after the first delay only.
     pub head: Vec<Bytes>,
-    /// One event per token of text or fragment of arguments, each after the token delay.
+    /// Events for the tokens of a text or the fragments of arguments, each sent after the token delay.
     pub tokens: Arc<[Bytes]>,
     /// Events after the last token.
     pub tail: Vec<Bytes>,

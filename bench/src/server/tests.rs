@@ -1,11 +1,11 @@
-//! The scripts, read by a client that keeps the conversation.
+//! Tests of the scripts, with a client that keeps the conversation.
 
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
 use super::*;
 
-/// A turn as a client sees it: the text, and the calls as (id, name, arguments).
+/// A turn that a client received: the text, and the calls as (id, name, arguments).
 #[derive(Debug, Default, PartialEq)]
 struct Turn {
     text: String,

@@ -1,33 +1,33 @@
-//! Budgets of Windlass's cost, which can be printed and checked.
+//! Budgets of Windlass's cost, as text for the table and as checks.
 //!
 //! Limits relative to rig's figure are compared on the same machine at the same time.
 
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Budget {
-    /// At most this.
+    /// At most this figure.
     AtMost(f64),
-    /// At least this.
+    /// At least this figure.
     AtLeast(f64),
-    /// At most rig's figure plus this.
+    /// At most rig's figure plus this margin.
     OverRig(f64),
-    /// At most rig's figure plus this, plus the disk's time for several appends.
+    /// At most rig's figure plus a margin and the disk's time for several appends.
     OverRigWithSyncs {
-        /// Added to rig's figure and the disk's time.
+        /// Margin in addition to rig's figure and the disk's time.
         add: f64,
         /// Number of appends.
         syncs: f64,
-        /// Milliseconds per append.
+        /// Time per append in milliseconds.
         sync_ms: f64,
     },
-    /// At most rig's figure times this.
+    /// At most rig's figure times this factor.
     TimesRig(f64),
     /// Between both limits.
     Between(f64, f64),
 }
 
 impl Budget {
-    /// The text in the table.
+    /// Returns the text in the table.
     pub(super) fn text(self) -> String {
         match self {
             Budget::AtMost(limit) => format!("≤ {}", grouped(limit)),
@@ -56,7 +56,7 @@ impl Budget {
     }
 }
 
-/// A number with grouped thousands, without a fraction if it is whole.
+/// Formats a number with grouped thousands, without a fraction if it is whole.
 pub(super) fn grouped(number: f64) -> String {
     if number.fract() != 0.0 {
         return number.to_string();

@@ -1,6 +1,6 @@
 //! The processes of a measurement: the model server, and one program at a time.
 //!
-//! Both run this binary. The server ends with its standard input, so it never outlives the table.
+//! Both run this binary. The server ends when its standard input closes, so it never outlives the table.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ use crate::http::{Restarted, Rested, Served};
 use crate::machine;
 use crate::pages::PageFigures;
 
-/// How often a running program is polled; short compared with every workload.
+/// Interval at which a running program is polled: short compared with every workload.
 const POLL: Duration = Duration::from_millis(5);
 
 /// A model server in a separate process.
@@ -31,7 +31,7 @@ pub(super) struct Server {
 /// The result of a program.
 pub(super) struct Driven {
     pub(super) figures: Figures,
-    /// Start of its process, by the monotonic clock.
+    /// Start time of the program's process, by the monotonic clock.
     pub(super) started_ns: u64,
 }
 
@@ -56,17 +56,17 @@ impl Server {
         &self.base_url
     }
 
-    /// Resets its counters.
+    /// Resets the server's counters.
     pub(super) fn reset(&self) -> Result<()> {
         self.ask("POST", "/reset").map(drop)
     }
 
-    /// Seconds of CPU it has used.
+    /// Returns the server's CPU time in seconds.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         Ok(self.ask("GET", "/stats")?["cpu_s"].as_f64().unwrap_or_default())
     }
 
-    /// The time of the first request since the last reset, by the monotonic clock.
+    /// Returns the time of the first request since the last reset, by the monotonic clock.
     pub(super) fn first_ns(&self) -> Result<Option<u64>> {
         Ok(self.ask("GET", "/first")?["first_ns"].as_u64())
     }
@@ -85,7 +85,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It has no state to lose; waiting for its end only avoids a zombie.
+        // The server has no state to lose. Waiting for its end only avoids a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,6 @@
 //! The disk's time for a durable append, which is the lower limit for any engine.
 //!
-//! It is measured in the folder of the stores, because a temporary folder may be in memory.
+//! The measurement uses the folder of the stores, because a temporary folder may be in memory.
 
 use std::fs::{File, remove_file};
 use std::io::Write;
@@ -11,11 +11,11 @@ use anyhow::{Context, Result};
 use super::samples::median;
 use crate::machine;
 
-/// Enough for a stable median, and less than a second on a slow disk.
+/// Number of appends: enough for a stable median, and less than a second on a slow disk.
 const APPENDS: usize = 101;
 const APPEND_BYTES: usize = 4096;
 
-/// Milliseconds of an append of 4 KiB and the `fdatasync` after it, the median.
+/// Returns the median time of an append of 4 KiB with its `fdatasync`, in milliseconds.
 pub(super) fn sync_ms(folder: &Path) -> Result<f64> {
     let path = folder.join(format!("sync-{}", std::process::id()));
     let mut file = File::create(&path).with_context(|| format!("cannot write to {}", path.display()))?;

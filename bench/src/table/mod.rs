@@ -1,7 +1,7 @@
 //! The table: every workload, for every program, with repetitions, against one model server.
 //!
-//! Repetitions are the outer loop, so that temporary load on the machine affects all programs alike. Nothing fails
-//! because it is slow; the table says whether a budget is met.
+//! Repetitions are the outer loop, so that temporary load on the machine affects all programs alike. A slow program is
+//! no failure; the table states whether it meets its budget.
 
 mod budget;
 mod child;
@@ -25,10 +25,10 @@ use crate::growth;
 use crate::http::{Restarted, Rested};
 use crate::machine;
 
-/// Limit after which a workload counts as stuck; the longest takes half a minute on a slow machine.
+/// Maximum duration of a workload. The longest takes half a minute on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
 
-/// Shorter measurements cannot determine the share of other processes.
+/// Minimum duration of a measurement in seconds that determines the share of other processes.
 const SHARE_WALL_MIN_S: f64 = 0.3;
 
 /// What to measure.
@@ -174,14 +174,14 @@ fn without_runs(workload: Workload, arguments: &[OsString]) -> Option<Result<Sam
     })
 }
 
-/// The cost of opening the engine: on an empty store, and on the one in the folder.
+/// Returns the cost of opening the engine: on an empty store, and on the store in the folder.
 fn opened(folder: &Path) -> Result<(Opened, Opened)> {
     let empty = folder.join("empty");
     std::fs::create_dir_all(&empty)?;
     Ok((child::open(&empty, TIME_LIMIT)?, child::open(folder, TIME_LIMIT)?))
 }
 
-/// Figures of a server on the store in the folder, which is moved.
+/// Returns figures of a server on the store in the folder. Moves the store.
 fn restarted(server: &Server, folder: &Path) -> Option<Restarted> {
     match child::restart(&workload::restart_arguments(server.base_url(), folder), TIME_LIMIT) {
         Ok(restarted) => Some(restarted),
@@ -192,7 +192,7 @@ fn restarted(server: &Server, folder: &Path) -> Option<Restarted> {
     }
 }
 
-/// CPU use of the machine and the server up to a point in time.
+/// CPU time of the machine and the server up to a point in time.
 struct Busy {
     at_ns: u64,
     machine_s: Option<f64>,
@@ -205,8 +205,8 @@ impl Busy {
         Ok(Busy { at_ns: machine::monotonic_ns(), machine_s: machine::busy_seconds(), server_s })
     }
 
-    /// The share of all cores used by processes other than the server and the program. The kernel counts in hundredths
-    /// of a second, so shorter measurements are meaningless.
+    /// Returns the share of all cores that processes other than the server and the program have used. The kernel counts
+    /// in hundredths of a second, so shorter measurements are meaningless.
     fn others_share_since(&self, before: &Busy, program_s: f64) -> Option<f64> {
         let wall_s = (self.at_ns - before.at_ns) as f64 / 1e9;
         let cores = std::thread::available_parallelism().ok()?.get() as f64;

@@ -1,6 +1,6 @@
 //! The rows of the table: one for each figure with a budget, and a few for context.
 //!
-//! A row computes medians from the samples and compares Windlass with its budget. Nothing is measured here.
+//! A row computes medians from the samples and compares Windlass with its budget. This module measures nothing.
 
 use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
@@ -15,13 +15,13 @@ const NOTHING: &str = "–";
 /// One row.
 struct Row {
     measure: String,
-    /// In the order of [`Program::ALL`].
+    /// The figures in the order of [`Program::ALL`].
     figures: [Option<f64>; 3],
     decimals: usize,
     budget: Option<Budget>,
 }
 
-/// The table in Markdown. If only part of it was measured, rows without any figure are omitted.
+/// Returns the table in Markdown. If only part of it was measured, rows without any figure are omitted.
 pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> String {
     let mut text = String::from("| measure | bare | rig | windlass | budget | met? |\n");
     text += "|---|---:|---:|---:|---|---|\n";
@@ -248,7 +248,8 @@ fn find(samples: &Samples) -> Vec<Row> {
     ]
 }
 
-/// Budgets that people notice: half a second to open, 45 of 60 frames, no task longer than a tenth of a second. (ZE-S9)
+/// Returns the rows of the pages. The budgets are limits that people notice: half a second to open, 45 of 60 frames, no
+/// task longer than a tenth of a second. (ZE-S9)
 fn pages(samples: &Samples) -> Vec<Row> {
     let of = |figure: fn(&PageFigures) -> f64| {
         medians(samples, Workload::Pages, |sample| sample.page.as_ref().map(figure))

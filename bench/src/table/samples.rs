@@ -1,6 +1,7 @@
 //! The measured samples, and medians of them.
 //!
-//! The median of few repetitions is what an idle machine would show most often; a mean would include every disturbance.
+//! The median of a few repetitions is the value that an idle machine would show most often; a
+//! mean would include every disturbance.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use crate::pages::PageFigures;
 /// One repetition.
 pub(super) struct Sample {
     pub(super) figures: Figures,
-    /// From the start of the process to its first request.
+    /// Time from the start of the process to its first request, in milliseconds.
     pub(super) first_request_ms: Option<f64>,
-    /// The cost of opening the engine on an empty store, and on the one that the runs have left.
+    /// The cost of opening the engine on an empty store, and on the store that the runs have left.
     pub(super) opened: Option<(Opened, Opened)>,
     /// Figures of a server on the store that the runs have left.
     pub(super) restarted: Option<Restarted>,
@@ -39,12 +40,12 @@ impl Samples {
         self.0.entry((workload, program)).or_default().push(sample);
     }
 
-    /// The median share of other processes, over all samples.
+    /// Returns the median share of other processes, over all samples.
     pub(super) fn others_share(&self) -> Option<f64> {
         median(self.0.values().flatten().filter_map(|sample| sample.others_share).collect())
     }
 
-    /// The median of a figure over the samples that have it.
+    /// Returns the median of a figure over the samples that have it.
     pub(super) fn median(
         &self,
         workload: Workload,
@@ -56,7 +57,7 @@ impl Samples {
 }
 
 impl Sample {
-    /// A sample of a measurement without runs; the caller adds its figures.
+    /// Returns a sample of a measurement without runs; the caller adds its figures.
     pub(super) fn without_runs() -> Self {
         Self {
             figures: Figures::default(),
@@ -71,22 +72,22 @@ impl Sample {
         }
     }
 
-    /// Milliseconds of CPU per step.
+    /// Returns the CPU time per step in milliseconds.
     pub(super) fn cpu_ms_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.cpu_s * 1e3)
     }
 
-    /// Milliseconds of a step in the median run.
+    /// Returns the duration of a step in the median run, in milliseconds.
     pub(super) fn wall_ms_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.run_ms * self.figures.runs as f64)
     }
 
-    /// Bytes of journal per step.
+    /// Returns the size of the journal per step, in bytes.
     pub(super) fn journal_bytes_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.journal_bytes? as f64)
     }
 
-    /// Thousands of bytes that were written to the disk for a step.
+    /// Returns the amount written to the disk per step, in thousands of bytes.
     pub(super) fn written_kb_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.written_bytes? as f64 / 1e3)
     }
@@ -95,7 +96,7 @@ impl Sample {
         (self.figures.steps > 0).then(|| sum / self.figures.steps as f64)
     }
 
-    /// One line of progress output.
+    /// Returns one line of progress output.
     pub(super) fn summary(&self) -> String {
         let Figures { runs, completed, wall_s, cpu_s, resident_peak_kib, error, .. } = &self.figures;
         let error = error.as_ref().map(|error| format!(", first failure: {error}")).unwrap_or_default();
@@ -107,7 +108,7 @@ impl Sample {
     }
 }
 
-/// The median.
+/// Returns the median of the values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -9,16 +9,16 @@ use clap::ValueEnum;
 
 use crate::drive::Program;
 
-/// Runs of the workload with waiting runs.
+/// Number of runs in the workload with waiting runs.
 const WAITING_RUNS: usize = 10_000;
-/// Streams of the workload with slow streams.
+/// Number of streams in the workload with slow streams.
 pub(super) const SLOW_RUNS: usize = 1000;
-/// Delay before each of its tokens.
+/// Delay before each token of a slow stream, in milliseconds.
 pub(super) const SLOW_TOKEN_MS: f64 = 20.0;
-/// Ideal duration of its streams in seconds.
+/// Ideal duration of a slow stream in seconds.
 pub(super) const SLOW_IDEAL_S: f64 = 200.0 * SLOW_TOKEN_MS / 1e3;
 
-/// The core of a pinned program. Not the first, which usually handles interrupts.
+/// The core of a pinned program: not the first core, which usually handles interrupts.
 const CORE: &str = "1";
 
 /// A way to load a program.
@@ -51,7 +51,7 @@ pub enum Workload {
     Pages,
 }
 
-/// A load in the form of command-line options.
+/// A load as command-line options.
 struct Shape {
     model: &'static str,
     runs: usize,
@@ -106,7 +106,7 @@ impl Workload {
     }
 
     /// Whether a workload applies to a program. The bare client and rig have no window, so they play the long run once,
-    /// under the other name. They have no waiting runs, server or catalogue.
+    /// under the other name. They also have no waiting runs, server or catalogue.
     pub(super) fn concerns(self, program: Program) -> bool {
         let alone = matches!(
             self,
@@ -120,7 +120,7 @@ impl Workload {
         !alone || program == Program::Windlass
     }
 
-    /// The load that one program plays in its process; the server's load is in another module.
+    /// Returns the load that one program plays in its process; the server's load is in another module.
     fn shape(self, is_quick: bool) -> Option<Shape> {
         let few = |many: usize| if is_quick { many.div_ceil(4) } else { many };
         let (model, runs, concurrency, warmup) = match self {
@@ -136,7 +136,7 @@ impl Workload {
         Some(Shape { model, runs, concurrency, warmup })
     }
 
-    /// The command line with which this program plays this workload.
+    /// Returns the command line with which this program plays this workload.
     pub(super) fn arguments(
         self,
         program: Program,
@@ -169,7 +169,7 @@ impl Workload {
     }
 }
 
-/// The command line that loads the adjacent program `windlass` with its clients or its pages.
+/// Returns the command line that loads the adjacent program `windlass` with its clients or its pages.
 fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
     let command = match workload {
         Workload::Pages => "pages",
@@ -183,7 +183,8 @@ fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: 
     arguments
 }
 
-/// The command line that starts the adjacent program `windlass` on the store that [`Workload::Waiting`] has left.
+/// Returns the command line that starts the adjacent program `windlass` on the store
+/// that [`Workload::Waiting`] has left.
 pub(super) fn restart_arguments(base_url: &str, folder: &Path) -> Vec<OsString> {
     with_binary("restart", base_url, folder)
 }

@@ -1,8 +1,8 @@
 //! Backs up a store in use, and restores a store from a backup.
 //!
 //! The database is copied at one point in time. Large blobs are separate files, copied before and after that point, so
-//! that none that the database names is missed. The backup needs no node in the store, and other processes continue
-//! meanwhile. A backup is a folder with the same files as a store.
+//! that the copy has every blob that the database names. The backup needs no node in the store, and other processes
+//! continue meanwhile. A backup is a folder with the same files as a store.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,28 +20,28 @@ use crate::database::Database;
 use crate::node::{DATABASE, Node, private_folder};
 use crate::read::pool::blocking;
 
-/// A copy that was not finished has this beside it.
+/// Name of the marker file in an unfinished copy.
 const UNFINISHED: &str = "unfinished";
-/// How often a copy is begun again because somebody deleted a thread in the middle of it.
+/// Maximum number of attempts. A backup starts again if a thread is deleted while it copies.
 const TRIES: usize = 3;
 
-/// What a copy holds.
+/// Size of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Large blobs.
+    /// Number of large blobs, which are files.
     pub files: u64,
-    /// Bytes of the database and of those.
+    /// Total size of the database and the large blobs in bytes.
     pub bytes: u64,
 }
 
-/// Copies a store into a folder that does not exist yet or is empty.
+/// Copies a store into a folder that is empty or does not exist yet.
 ///
-/// Fails where there is no store, where the folder holds something, and where the disk is full; what was copied by
-/// then is marked as unfinished, and no store is made of it.
+/// Fails if the source has no store, if the target is not empty, or if the disk is full. A failed copy is marked as
+/// unfinished, and [`restore`] rejects it.
 pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
     let (store, into) = (store.to_owned(), into.to_owned());
     blocking(move || copy_store(&store, &into)).await
@@ -80,11 +80,10 @@ fn copy_store(store: &Path, into: &Path) -> Result<Copied, StoreError> {
     Err(StoreError::Unavailable { why })
 }
 
-/// Makes a store of a copy, in a folder that holds no store, and checks every page, every
-/// event and every blob of it.
+/// Restores a store from a backup into an empty folder. Verifies every page, every event and every blob.
 ///
-/// Fails where the folder holds something or a live process uses it, and where the copy is unfinished or damaged: then
-/// nothing stands in the folder.
+/// Fails if the folder is not empty, if a live process uses it, or if the copy is unfinished or
+/// damaged. A failure leaves the folder empty.
 pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     let (copy, store) = (copy.to_owned(), store.to_owned());
     blocking(move || restore_store(&copy, &store)).await
@@ -103,7 +102,7 @@ fn restore_store(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     private_folder(&fresh)?;
     refuse_full(&fresh, "what is being restored")?;
     let placed = match fill(copy, &fresh) {
-        // Where another process has put something into the folder meanwhile, it is no longer empty, and this fails.
+        // Fails if another process has meanwhile written to the folder.
         Ok(copied) => fs::remove_dir(store)
             .and_then(|()| fs::rename(&fresh, store))
             .map(|()| copied)
@@ -153,18 +152,18 @@ fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
     Ok(Copied { threads, events, files, bytes })
 }
 
-/// One reading transaction: writers go on meanwhile, and nothing of what they write is in the copy.
+/// Copies the database in one read transaction. Writers continue, and the copy has none of their changes.
 fn copy_database(store: &Path, into: &Path) -> Result<(), StoreError> {
     Database::open(store)?.run("VACUUM INTO ?1", params![into.display().to_string()])?;
     private(into)
 }
 
-/// Digests of all blobs that threads name, as digits.
+/// Returns the hexadecimal digests of all blobs that threads name.
 fn named(db: &Database) -> Result<HashSet<String>, StoreError> {
     digests(db, "SELECT DISTINCT digest FROM uses")
 }
 
-/// Digests of all blobs that are rows.
+/// Returns the hexadecimal digests of all blobs stored as rows.
 fn rows(db: &Database) -> Result<HashSet<String>, StoreError> {
     digests(db, "SELECT digest FROM blobs")
 }
@@ -184,14 +183,14 @@ fn file_of(store: &Path, hex: &str) -> PathBuf {
     blob::folder(store).join(blob::place(hex))
 }
 
-/// Copies the files of blobs that are not there yet; `known` are left out. Returns all that were seen.
+/// Copies the blob files that `into` does not have yet, except those in `known`. Returns every file found.
 fn copy_files(from: &Path, into: &Path, known: &HashSet<PathBuf>) -> Result<HashSet<PathBuf>, StoreError> {
     let (from, into) = (blob::folder(from), blob::folder(into));
     private_folder(&into)?;
     let mut seen = HashSet::new();
     for folder in entries(&from)? {
         for file in entries(&folder)? {
-            // Both were made by joining names to `from`.
+            // Both paths were made by joining names to `from`.
             let place = file.strip_prefix(&from).unwrap_or(&file).to_owned();
             let is_blob = file.extension().is_none() && !place.to_string_lossy().contains('#');
             let target = into.join(&place);
@@ -201,7 +200,7 @@ fn copy_files(from: &Path, into: &Path, known: &HashSet<PathBuf>) -> Result<Hash
                 }
                 match fs::copy(&file, &target) {
                     Ok(_) => private(&target)?,
-                    // Its thread was deleted.
+                    // The blob's thread was deleted meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(failed(&target, &error)),
                 }
@@ -212,7 +211,7 @@ fn copy_files(from: &Path, into: &Path, known: &HashSet<PathBuf>) -> Result<Hash
     Ok(seen)
 }
 
-/// What lies in a folder; nothing where it is no folder or gone.
+/// Returns the entries of a folder; none if the path is missing or not a folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     match fs::read_dir(folder) {
         Ok(found) => Ok(found.filter_map(|entry| Some(entry.ok()?.path())).collect()),
@@ -223,7 +222,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-/// How many blobs there are, and the bytes of everything.
+/// Returns the number of large blobs and the total size in bytes.
 fn weigh(store: &Path) -> Result<(u64, u64), StoreError> {
     let size =
         |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| failed(path, &error));
@@ -236,7 +235,7 @@ fn weigh(store: &Path) -> Result<(u64, u64), StoreError> {
     Ok((files, bytes))
 }
 
-/// Has everything in a folder written to the disk.
+/// Flushes a folder and all its files to the disk.
 fn sync(store: &Path) -> Result<(), StoreError> {
     let flush = |path: &Path| {
         fs::File::open(path).and_then(|file| file.sync_all()).map_err(|error| failed(path, &error))
@@ -262,7 +261,7 @@ fn sync_folder(_folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a folder that holds something; a live process in it is named.
+/// Rejects a folder that is not empty. The error names a live process that uses it.
 fn refuse_full(folder: &Path, what: &str) -> Result<(), StoreError> {
     if entries(folder)?.is_empty() {
         return Ok(());
@@ -284,7 +283,7 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Takes the rights of all others away.
+/// Removes all permissions of the group and of other users.
 fn private(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     {

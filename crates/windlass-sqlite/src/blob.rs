@@ -22,7 +22,7 @@ use crate::node::private_folder;
 pub(super) struct BlobFiles(Arc<dyn ObjectStore>);
 
 impl BlobFiles {
-    /// Opens the folder, and makes it where it is missing.
+    /// Opens the folder, and creates it if it is missing.
     pub fn open(store: &Path) -> Result<Self, StoreError> {
         let folder = folder(store);
         private_folder(&folder)?;
@@ -31,7 +31,7 @@ impl BlobFiles {
         Ok(Self(Arc::new(files)))
     }
 
-    /// Writes a file unless it is there already. The caller has recorded that it is about to, see `collect.rs`.
+    /// Writes a file unless it exists already. The caller must have recorded the intention: see `collect.rs`.
     pub async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
         let key = key(&blob.digest);
         let size_bytes = bytes.len() as u64;
@@ -41,7 +41,7 @@ impl BlobFiles {
             Err(object_store::Error::AlreadyExists { .. }) => {}
             Err(error) => return Err(files_error(error)),
         }
-        // A file of another size was damaged since: these are the right bytes.
+        // A file of a different size is damaged. Overwrite it with the correct bytes.
         if self.0.head(&key).await.map_err(files_error)?.size != size_bytes {
             self.0.put(&key, PutPayload::from(bytes)).await.map_err(files_error)?;
         }
@@ -58,7 +58,7 @@ impl BlobFiles {
     }
 }
 
-/// Reads a blob that is a row.
+/// Reads a blob that is stored as a row.
 pub(super) fn row(db: &Database, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
     const ROW: &str = "SELECT bytes FROM blobs WHERE digest = ?1";
     Ok(db.first(ROW, params![digest.as_bytes()], |row| {
@@ -66,17 +66,17 @@ pub(super) fn row(db: &Database, digest: &Digest) -> Result<Option<Bytes>, Store
     })?)
 }
 
-/// Two levels, so that no folder grows beyond what tools can list.
+/// Returns a blob's object key. Two levels of folders keep each folder small enough to list.
 fn key(digest: &Digest) -> Key {
     Key::from(place(&digest.to_string()))
 }
 
-/// A blob's file below the folder, by the digits of its digest.
+/// Returns the path of a blob's file below the folder, given the hexadecimal digest.
 pub(super) fn place(hex: &str) -> String {
     format!("{}/{hex}", hex.get(..2).unwrap_or_default())
 }
 
-/// Where a store keeps its large blobs.
+/// Returns the folder in which a store keeps its large blobs.
 pub(super) fn folder(store: &Path) -> PathBuf {
     store.join("blobs")
 }

@@ -27,7 +27,7 @@ const NEXT_OPEN: &str =
 const FORGET: &str = "DELETE FROM budgets WHERE budget >= ?1 AND budget < ?2 AND reserved = 0";
 const FORGET_THREAD: &str = "DELETE FROM reservations WHERE number = ?1";
 
-/// Settles and reserves for a thread.
+/// Settles and reserves the given amounts for a thread.
 pub(super) fn book_all(
     db: &Database,
     number: i64,
@@ -53,8 +53,8 @@ pub(super) fn book_all(
     Ok(())
 }
 
-/// Reads what settling and reserving for a thread needs. Each row is a lookup in the open transaction, without a way
-/// to a server and back.
+/// Reads the budgets and reservations that settling and reserving need. Each row is a lookup in the open
+/// transaction, without a round trip to a server.
 fn books(db: &Database, number: i64, settles: &[Settle], reserves: &[Reserve]) -> Result<Books, StoreError> {
     let mut books = Books::default();
     for key in keys_of(settles, reserves)? {
@@ -73,14 +73,14 @@ fn books(db: &Database, number: i64, settles: &[Settle], reserves: &[Reserve]) -
     Ok(books)
 }
 
-/// Deletes the budgets whose name begins with a text that ends in a slash, of which nothing is set aside.
+/// Deletes the budgets without open reservations whose name begins with `prefix`, which ends in a slash.
 pub(super) fn forget(db: &Database, prefix: &str) -> Result<(), Fault> {
-    // `0` comes right after `/`.
+    // `0` is the character after `/`.
     let end = format!("{}0", prefix.trim_end_matches('/'));
     db.run(FORGET, params![prefix, end]).map(drop)
 }
 
-/// Frees what a thread has reserved, and forgets its keys.
+/// Releases a thread's reservations, and deletes their keys.
 pub(super) fn forget_thread(db: &Database, number: i64, now_ms: u64) -> Result<(), StoreError> {
     loop {
         let next = db.first(NEXT_OPEN, params![number], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -113,7 +113,7 @@ fn stand(db: &Database, budget: &str, standing: Standing, now_ms: u64) -> Result
     db.run(STAND, params![budget, whole(standing.used), whole(standing.reserved), now, day]).map(drop)
 }
 
-/// Budgets whose name begins with a text.
+/// Returns the budgets whose name begins with `prefix`.
 pub(super) fn list(db: &Database, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
     const LIST: &str = "SELECT budget, used, reserved, updated_at FROM budgets \
         WHERE budget >= ?1 AND budget < ?1 || char(1114111) ORDER BY budget LIMIT ?2";
@@ -128,7 +128,7 @@ pub(super) fn list(db: &Database, prefix: &str) -> Result<Vec<BudgetRow>, StoreE
     })?)
 }
 
-/// What a thread has reserved and not settled.
+/// Returns the amounts that a thread has reserved and not settled.
 pub(super) fn open(db: &Database, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
     const OPEN: &str = "SELECT key, amounts FROM threads JOIN reservations USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND amounts IS NOT NULL ORDER BY key";

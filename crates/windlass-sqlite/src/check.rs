@@ -1,6 +1,6 @@
-//! What `check` verifies in addition to a write: the database's pages, events and blobs, its modes, and the disk.
+//! Verifies, in addition to a test write: the database's pages, events and blobs, its modes, and the disk.
 //!
-//! It repairs nothing.
+//! Repairs nothing.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ pub(super) fn check(
     durability: Durability,
     synchronous: i64,
 ) -> Result<String, StoreError> {
-    /// SQLite's levels at which a commit is on disk once it returns, and at which the database stays whole.
+    /// SQLite's `synchronous` levels. `FULL`: a commit is on disk once it returns.
+    /// `NORMAL`: the database stays consistent.
     const FULL: i64 = 2;
     const NORMAL: i64 = 1;
     let wanted = match durability {
@@ -58,7 +59,7 @@ pub(super) fn check(
     ))
 }
 
-/// Reads every event of every thread.
+/// Reads every event of every thread, and verifies its checksum.
 pub(super) fn check_events(db: &Database) -> Result<String, StoreError> {
     const EVENTS: &str = "SELECT position, body, checksum, thread FROM events \
         CROSS JOIN threads ON number = position >> 32 WHERE position > ?1 ORDER BY position LIMIT 1000";
@@ -83,7 +84,7 @@ pub(super) fn check_events(db: &Database) -> Result<String, StoreError> {
     })
 }
 
-/// Reads every blob that is a row.
+/// Reads every blob that is stored as a row, and verifies its digest.
 fn check_blobs(db: &Database) -> Result<String, StoreError> {
     const BLOBS: &str = "SELECT rowid, digest, bytes FROM blobs WHERE rowid > ?1 ORDER BY rowid LIMIT 100";
     let (mut after, mut checked) = (0_i64, 0_u64);
@@ -118,7 +119,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
         }
         found.assume_init()
     };
-    // The fields' widths differ between systems.
+    // The field widths differ between systems.
     #[allow(clippy::unnecessary_cast)]
     Some(found.f_bavail as u64 * found.f_frsize as u64)
 }

@@ -1,21 +1,22 @@
 //! Converts values to and from columns: times, counts, statuses and outcomes.
 //!
-//! It executes no statement.
+//! Executes no statement.
 
 use windlass_engine::port::journal::{InboxOutcome, Posted, StoreError, ThreadStatus};
 use windlass_machine::{RunStatus, Timestamp};
 
 use super::fault::damaged;
 
-/// How long a consumed input's outcome is kept.
+/// Retention of a consumed input's outcome, in milliseconds.
 pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Version of a thread's stored interrupts. Another version is ignored, because the journal has the same data.
+/// Format version of a thread's stored interrupts. Rows of another version are ignored,
+/// because the journal has the same data.
 pub(super) const ASKS_VERSION: u32 = 1;
 
 /// Encodes a small value as JSON.
 pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
-    // Cannot fail: outcomes, totals and inputs hold strings, numbers and JSON values only.
+    // Cannot fail: outcomes, totals and inputs contain only strings, numbers and JSON values.
     serde_json::to_string(value).expect("a stored value is always JSON")
 }
 
@@ -26,12 +27,12 @@ pub(super) fn posted(outcome: Option<&str>) -> Result<Posted, StoreError> {
     Ok(Posted::Consumed(outcome))
 }
 
-/// A time in whole minutes, the unit of the list indexes.
+/// Converts a time to whole minutes, the unit of the list indexes.
 pub(super) fn minute(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX) / 60_000
 }
 
-/// A thread's status as a number.
+/// Converts a thread's status to its stored number.
 pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
     match status {
         ThreadStatus::Idle => 0,
@@ -41,7 +42,7 @@ pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
     }
 }
 
-/// A run's status as a number.
+/// Converts a run's status to its stored number.
 pub(super) fn run_status_code(status: RunStatus) -> i64 {
     match status {
         RunStatus::Done => 0,
@@ -50,17 +51,17 @@ pub(super) fn run_status_code(status: RunStatus) -> i64 {
     }
 }
 
-/// A limit as the database takes it.
+/// Converts a limit to a column value.
 pub(super) fn stored(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A time that was stored.
+/// Converts a stored time.
 pub(super) fn time(stored: i64) -> Timestamp {
     Timestamp(stored.max(0).cast_unsigned())
 }
 
-/// A number as the database takes it.
+/// Converts a number to a column value.
 pub(super) fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! A connection to the database: how it is opened, and how statements run on it.
+//! Opens connections to the database, and runs statements on them.
 //!
-//! It knows no table. One thread uses a connection at a time: the writer's lock and the pools of readers ensure it.
+//! Knows no table. One thread uses a connection at a time: the writer's lock and the pools of readers ensure it.
 
 mod work;
 
@@ -19,27 +19,28 @@ use crate::node::DATABASE;
 use crate::options::{BUSY, Durability, StoreOptions};
 
 const PAGE_BYTES: u64 = 4096;
-/// Prepared statements that a connection keeps: the writer all that it has, a reader those of its latest questions.
+/// Maximum number of prepared statements that a connection caches: all statements of the
+/// writer, the most recent of a reader.
 const WRITER_STATEMENTS: usize = 128;
 const READER_STATEMENTS: usize = 32;
 
 /// A connection.
 pub(crate) struct Database {
     connection: Connection,
-    /// Pages in the write-ahead log after the connection's last commit.
+    /// Number of pages in the write-ahead log after the connection's last commit.
     log_pages: Arc<AtomicU32>,
 }
 
 impl Database {
-    /// Opens the connection that writes, and creates the database if it does not exist. SQLite does not write the log back
-    /// by itself on this connection.
+    /// Opens the connection that writes, and creates the database if it does not exist. SQLite's automatic
+    /// checkpoints are off on this connection.
     pub fn open_writer(folder: &Path, options: StoreOptions) -> Result<Self, Fault> {
         let mut database = Self::open_with(folder, OpenFlags::SQLITE_OPEN_CREATE, WRITER_STATEMENTS)?;
         let synchronous = match options.durability {
             Durability::Full => "FULL",
             Durability::Relaxed => "NORMAL",
         };
-        // A megabyte holds the inner pages of the tables; leaf pages are mostly written once.
+        // One megabyte holds the inner pages of the tables; most leaf pages are written once.
         database.run_script(&format!(
             "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; \
              PRAGMA cache_size = -1024; PRAGMA journal_size_limit = 67108864;"
@@ -55,14 +56,14 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a connection that only reads.
+    /// Opens a read-only connection.
     pub fn open_reader(folder: &Path) -> Result<Self, Fault> {
         let database = Self::open(folder)?;
         database.run_script("PRAGMA query_only = 1; PRAGMA cache_size = -512;")?;
         Ok(database)
     }
 
-    /// Opens a database that exists, with SQLite's defaults.
+    /// Opens an existing database with SQLite's defaults.
     pub fn open(folder: &Path) -> Result<Self, Fault> {
         Self::open_with(folder, OpenFlags::empty(), READER_STATEMENTS)
     }
@@ -77,12 +78,12 @@ impl Database {
         Ok(database)
     }
 
-    /// Runs a statement to its end; returns how many rows an INSERT, UPDATE or DELETE changed.
+    /// Runs a statement to its end. Returns the number of rows that an INSERT, UPDATE or DELETE changed.
     pub fn run(&self, sql: &str, values: impl Params) -> Result<usize, Fault> {
         Ok(self.connection.prepare_cached(sql)?.execute(values)?)
     }
 
-    /// Reads the first row, if there is one.
+    /// Returns the first row, if there is one.
     pub fn first<T>(
         &self,
         sql: &str,
@@ -94,17 +95,17 @@ impl Database {
         Ok(rows.next()?.map(read).transpose()?)
     }
 
-    /// Whether a statement has a row.
+    /// Whether a statement returns a row.
     pub fn exists(&self, sql: &str, values: impl Params) -> Result<bool, Fault> {
         Ok(self.connection.prepare_cached(sql)?.exists(values)?)
     }
 
-    /// Reads the one value of a statement that always has a row.
+    /// Returns the value of a statement that always has exactly one row.
     pub fn value<T: rusqlite::types::FromSql>(&self, sql: &str, values: impl Params) -> Result<T, Fault> {
         Ok(self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
     }
 
-    /// Reads every row.
+    /// Returns every row.
     pub fn all<T>(
         &self,
         sql: &str,
@@ -116,13 +117,13 @@ impl Database {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Runs several statements that take no values.
+    /// Runs several statements without parameters.
     pub fn run_script(&self, sql: &str) -> Result<(), Fault> {
         Ok(self.connection.execute_batch(sql)?)
     }
 
-    /// Runs reads that agree with each other, or writes that are committed if all succeed. `begin` is the statement that
-    /// begins the transaction.
+    /// Runs reads on one snapshot, or writes that are committed only if all succeed. `begin` is the
+    /// statement that begins the transaction.
     pub fn transaction<T>(
         &self,
         begin: &str,
@@ -139,7 +140,7 @@ impl Database {
         done
     }
 
-    /// Whether a transaction is open. SQLite ends one by itself after some failures.
+    /// Whether a transaction is open. SQLite ends a transaction itself after some failures.
     pub fn is_in_transaction(&self) -> bool {
         !self.connection.is_autocommit()
     }
@@ -149,17 +150,18 @@ impl Database {
         Ok(self.connection.busy_timeout(timeout)?)
     }
 
-    /// Pages in the write-ahead log after the last commit.
+    /// Returns the number of pages in the write-ahead log after the last commit.
     pub fn log_pages(&self) -> u32 {
         self.log_pages.load(Ordering::Relaxed)
     }
 
-    /// Writes the log back into the database, as far as no reader needs it. Does nothing while another process does it.
+    /// Checkpoints the log: writes it back into the database, up to the first page that a reader still needs. Does
+    /// nothing while another process runs a checkpoint.
     pub fn write_back(&self) -> Result<(), Fault> {
         self.first("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map(drop)
     }
 
-    /// What the connection has done since the last call.
+    /// Returns the connection's work counters since the last call.
     pub fn take_work(&self) -> Work {
         work::take(&self.connection)
     }

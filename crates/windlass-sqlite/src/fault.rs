@@ -9,14 +9,14 @@ use windlass_engine::port::records::RecordError;
 /// A failed SQLite call.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
-    /// The extended result code.
+    /// SQLite's extended result code.
     pub code: i32,
-    /// SQLite's own words.
+    /// SQLite's own message.
     pub message: String,
 }
 
 impl Fault {
-    /// What it means, and the way out.
+    /// Returns an explanation of the failure, with a remedy.
     pub fn words(&self) -> String {
         match StoreError::from(self.clone()) {
             StoreError::Unavailable { why } | StoreError::Refused { why } | StoreError::Corrupt { why } => {
@@ -38,7 +38,7 @@ impl From<rusqlite::Error> for Fault {
             | Error::InvalidColumnType(..)
             | Error::Utf8Error(..)
             | Error::QueryReturnedNoRows => (ffi::SQLITE_MISMATCH, None),
-            // The others say that a statement was called wrongly.
+            // The other errors are incorrect uses of a statement.
             _ => (ffi::SQLITE_MISUSE, None),
         };
         Self { code, message: message.unwrap_or_else(|| error.to_string()) }
@@ -75,7 +75,7 @@ impl From<Fault> for StoreError {
                      or run `sqlite3 windlass.db .recover`"
                 ),
             },
-            // A value that could not be read: see the conversion above.
+            // A value of an unexpected type: see the conversion above.
             ffi::SQLITE_MISMATCH => damaged(message),
             ffi::SQLITE_TOOBIG => StoreError::Refused {
                 why: "a value is larger than the store can hold; make it smaller".to_owned(),
@@ -97,8 +97,8 @@ impl From<Fault> for RecordError {
     }
 }
 
-/// Whether a disk error is about bytes that had no place: in the database or its log, or in the log's index, which is
-/// made anew by whoever opens the store first.
+/// Whether a disk error is a failed write: to the database, its log, or the log's index. The first
+/// connection to the store rebuilds that index.
 fn is_write(code: i32) -> bool {
     matches!(
         code,
@@ -109,7 +109,7 @@ fn is_write(code: i32) -> bool {
     )
 }
 
-/// A row that this code cannot have written.
+/// Creates the error for a row that this code cannot have written.
 pub(super) fn damaged(what: &str) -> StoreError {
     StoreError::Corrupt {
         why: format!("a row cannot be read: {what}; restore a backup of the store's folder"),

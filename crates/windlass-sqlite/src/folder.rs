@@ -1,6 +1,6 @@
-//! A store's folder, from which an engine opens the store and its bus.
+//! The folder from which an engine opens the store and its bus.
 //!
-//! Nothing is read before the store is opened.
+//! Reads nothing before the store is opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_engine::port::store::{OpenStore, StoreParts};
 use super::bus::SocketBus;
 use super::{SqliteStore, StoreOptions};
 
-/// A folder that holds a store, or will once it is opened.
+/// A folder that contains a store, or will contain one once the store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteFolder {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct SqliteFolder {
 }
 
 impl SqliteFolder {
-    /// Names a folder. It is created with the store if it does not exist.
+    /// Takes the folder's path. Opening the store creates a missing folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), options: StoreOptions::default() }
     }

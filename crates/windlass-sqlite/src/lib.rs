@@ -47,17 +47,17 @@ use self::read::{list, usage};
 use self::writer::{Writer, changes};
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 
-/// Whether a store is in a folder; opening one makes it.
+/// Whether a folder contains a store. Opening a store creates one.
 pub fn is_store(folder: &Path) -> bool {
     folder.join(DATABASE).exists()
 }
 
-/// Journal, records and blobs in a folder.
+/// Stores journals, records and blobs in a folder.
 pub struct SqliteStore {
-    // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
+    // Fields are dropped in this order: the writer commits its waiting changes while the node is still locked.
     writer: Writer,
     readers: Arc<Readers>,
-    /// For what people look at: a slow list keeps no connection from the driver.
+    /// Connections for queries on behalf of people: a slow list must not block the driver's connections.
     lists: Arc<Readers>,
     blobs: BlobFiles,
     node: Arc<Node>,
@@ -66,17 +66,18 @@ pub struct SqliteStore {
     durability: Durability,
 }
 
-/// Connections for reading, of the driver and of lists: reads are short, and each costs half a megabyte.
+/// Number of read connections for the driver, and for lists. Reads are short, and
+/// each connection takes half a megabyte.
 const READERS: u32 = 3;
 const LIST_READERS: u32 = 2;
-/// Events that are read on the caller's thread at most.
+/// Maximum number of events that are read on the caller's thread.
 const PAGE_EVENTS: usize = 256;
 
 impl SqliteStore {
-    /// Opens the store in a folder, and makes it where it is missing.
+    /// Opens the store in a folder, and creates a missing store.
     ///
-    /// Fails where the folder cannot be written to or lies on a network file system, where the database
-    /// is damaged, and where a newer build has migrated it.
+    /// Fails if the folder is not writable or on a network file system. Fails if the database is
+    /// damaged, or was migrated by a newer build.
     pub async fn open(
         folder: &Path,
         options: StoreOptions,
@@ -106,7 +107,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Deletes blobs that nothing names. After a failure the next collection continues.
+    /// Deletes blobs that nothing names. After a failure, the next collection continues.
     async fn collect_until(&self, until: Until) {
         match self.writer.write(Write::Collect(until)).await {
             Ok(Written::Collected { is_done: false }) => {
@@ -117,7 +118,7 @@ impl SqliteStore {
         }
     }
 
-    /// What SQLite has done for this store since the last call.
+    /// Returns SQLite's work for this store since the last call.
     pub async fn take_work(&self) -> Result<Work, StoreError> {
         let mut work = self.writer.take_work();
         work.add(self.readers.take_work().await?);
@@ -125,12 +126,12 @@ impl SqliteStore {
         Ok(work)
     }
 
-    /// This process's part in the store.
+    /// Returns this process's node in the store.
     pub fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// For each of some threads that exist: the node that holds it, and its last position.
+    /// Returns, for each of these threads that exists, the node that owns it and its last position.
     pub async fn owners(
         &self,
         threads: &[ThreadId],
@@ -139,7 +140,8 @@ impl SqliteStore {
     }
 }
 
-/// Refuses a folder that holds parts of a store and no database: opening it would make a new empty store of them.
+/// Rejects a folder that contains parts of a store but no database: opening it would
+/// create an empty store from these parts.
 fn refuse_without_database(folder: &Path) -> Result<(), StoreError> {
     // The database is created before these, so a concurrent first start is not mistaken for a damaged store.
     const PARTS: [&str; 4] = ["vault.key", "blobs", "files", "windlass.db-wal"];
@@ -192,7 +194,7 @@ impl Journal for SqliteStore {
         let now = self.clock.now();
         let found = self.readers.read(|db| read::due(db, &alive, now, except, limit)).await?;
         if found.is_empty() {
-            // The writer is not disturbed.
+            // Nothing is due, so the writer has nothing to do.
             return Ok(Vec::new());
         }
         match self.writer.write(Write::ClaimDue(found)).await? {
@@ -344,7 +346,7 @@ impl Journal for SqliteStore {
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
         self.writer.write(Write::Delete(thread.clone())).await?;
-        // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
+        // The thread is deleted even if this collection fails. Its blobs are collected when the store is next opened.
         self.collect_until(Until::DeletedThreads).await;
         Ok(())
     }

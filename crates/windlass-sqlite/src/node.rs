@@ -1,7 +1,7 @@
 //! A node: one opened store in one process, alive as long as its lock file is locked.
 //!
-//! The kernel releases the lock however the process dies, so a dead node is distinguished from a stopped one without a
-//! timeout. Each node has `nodes/<id>.lock`, and `nodes/<id>.sock` for its bus.
+//! The kernel releases the lock however the process dies. So a dead node is distinguished from a suspended one without
+//! a timeout. Each node has `nodes/<id>.lock`, and `nodes/<id>.sock` for its bus.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::StoreError;
 
-/// The file of a store's database.
+/// Name of a store's database file.
 pub(crate) const DATABASE: &str = "windlass.db";
 
 /// This process's node in a store, locked until the value is dropped.
@@ -33,43 +33,44 @@ impl Node {
         let failed = |error| unusable(&folder, error);
         let lock = File::create(&fresh).map_err(failed)?;
         lock.try_lock().map_err(|error| no_locks(&folder, error))?;
-        // Under its final name, the file is locked from the start, so that other nodes never take it for dead.
+        // Under its final name, the file is locked from the start. Otherwise, other nodes could
+        // mistake this node for a dead one.
         fs::rename(&fresh, lock_path(&folder, &id)).map_err(failed)?;
         let node = Self { id, folder, _lock: lock };
         node.remove_dead();
         Ok(node)
     }
 
-    /// The node's id.
+    /// Returns the node's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The store's folder.
+    /// Returns the store's folder.
     pub fn store(&self) -> &Path {
-        // The path was made by joining a name to the store's.
+        // The path was made by joining a name to the store's path.
         self.folder.parent().unwrap_or(&self.folder)
     }
 
-    /// The folder with every node's files.
+    /// Returns the folder with every node's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether a node, this one or another, is alive. A node whose state cannot be read counts as alive, because taking
-    /// over its threads requires proof.
+    /// Whether a node, this one or another, is alive. If its state cannot be read, returns `true`, because
+    /// taking over its threads requires proof.
     pub fn is_alive(&self, id: &str) -> bool {
         id == self.id || is_locked(&lock_path(&self.folder, id))
     }
 
-    /// Ids of the other live nodes.
+    /// Returns the ids of the other live nodes.
     pub fn others(&self) -> Vec<String> {
         let mut ids = self.ids();
         ids.retain(|id| *id != self.id && self.is_alive(id));
         ids
     }
 
-    /// How many nodes of a store are alive.
+    /// Returns the number of live nodes of a store.
     pub(crate) fn alive_in(store: &Path) -> usize {
         let folder = store.join("nodes");
         let Ok(entries) = fs::read_dir(&folder) else { return 0 };
@@ -80,7 +81,7 @@ impl Node {
     fn remove_dead(&self) {
         for id in self.ids() {
             if !self.is_alive(&id) {
-                // If the removal fails, the next node finds the file again.
+                // If the removal fails, the next node finds the file and retries.
                 let _ = fs::remove_file(socket_path(&self.folder, &id));
                 let _ = fs::remove_file(lock_path(&self.folder, &id));
             }
@@ -103,8 +104,8 @@ impl Drop for Node {
 
 /// Waits until no other process is opening the store. Dropping the returned file releases the lock.
 ///
-/// Two processes that create a database at once both enable its log, and SQLite rejects one of them without the usual
-/// wait.
+/// If two processes create a database at once, both enable its log, and SQLite rejects
+/// one of them without the usual wait.
 pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     const TRIES: usize = 500;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -123,13 +124,13 @@ pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     Err(StoreError::Unavailable { why })
 }
 
-/// The path of a node's bus socket.
+/// Returns the path of a node's bus socket.
 pub fn socket_path(nodes: &Path, id: &str) -> PathBuf {
     nodes.join(format!("{id}.sock"))
 }
 
-/// Creates a folder that only its owner may enter. An existing one is unchanged, and rejected if others could modify
-/// its contents.
+/// Creates a folder that only its owner may enter. An existing folder is unchanged; it is rejected if
+/// other users could modify its contents.
 pub(crate) fn private_folder(folder: &Path) -> Result<(), StoreError> {
     let failed = |error| unusable(folder, error);
     if let Some(parent) = folder.parent() {
@@ -154,7 +155,7 @@ fn refuse_shared(folder: &Path) -> Result<(), StoreError> {
     }
     // SAFETY: a plain system call that cannot fail.
     let user = unsafe { libc::geteuid() };
-    // Root can modify every file in any case.
+    // Root can modify every file anyway.
     let foreign = found.uid() != user && found.uid() != 0;
     if !foreign && found.mode() & OTHERS_WRITE == 0 {
         return Ok(());
@@ -193,7 +194,7 @@ fn is_locked(path: &Path) -> bool {
         Ok(file) => file,
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
-    // A shared lock, so that two concurrent checks do not take each other for the owner.
+    // A shared lock: two concurrent checks must not mistake each other for the owner.
     file.try_lock_shared().is_err()
 }
 
@@ -230,8 +231,8 @@ fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
 
 /// Rejects the magic numbers of NFS, SMB, CIFS, SMB2, Ceph, AFS and Lustre, from linux/magic.h and Lustre's headers.
 /// Their locks and shared memory do not work across machines as the node's lock and the database's log require. FUSE is
-/// accepted, because local file systems use it too. 9P causes a warning: it is the shared folder of a virtual machine,
-/// but also the whole local disk of a sandbox such as gVisor.
+/// accepted, because local file systems use it too. 9P causes a warning: it serves the shared folder of a virtual
+/// machine, but also the entire local disk of a sandbox such as gVisor.
 #[cfg(target_os = "linux")]
 fn refuse_network_kind(kind: u32, folder: &Path) -> Result<(), StoreError> {
     const NETWORK: [u32; 7] =

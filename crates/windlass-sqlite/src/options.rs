@@ -4,24 +4,24 @@
 
 use std::time::Duration;
 
-/// How long a writer waits for another process's lock.
+/// Maximum time that a writer waits for another process's lock.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// What a power failure may lose.
+    /// Which commits a power failure may lose.
     pub durability: Durability,
-    /// Largest size of the database in bytes, without blobs in files; `None`: limited by the disk only.
+    /// Maximum size of the database in bytes, without the blobs in files. `None`: only the disk limits it.
     pub max_bytes: Option<u64>,
 }
 
-/// What a power failure may lose. A dying process loses nothing in either case.
+/// Which commits a power failure may lose. A process that dies loses no commit in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing that was acknowledged: each commit is on disk before its response.
+    /// No acknowledged commit: each commit is on disk before its response.
     #[default]
     Full,
-    /// The most recent commits; the store stays consistent.
+    /// The most recent commits. The store stays consistent.
     Relaxed,
 }

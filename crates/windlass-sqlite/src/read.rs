@@ -1,6 +1,6 @@
-//! Queries of readers, on separate connections that the writer never waits for.
+//! Queries of readers, on separate connections for which the writer never waits.
 //!
-//! Nothing here writes.
+//! Writes nothing.
 
 pub(super) mod list;
 pub(super) mod pool;
@@ -18,7 +18,7 @@ use super::column::{OUTCOME_KEPT_MS, encode, posted, stored};
 use super::fault::damaged;
 use crate::database::Database;
 
-/// Where a thread stands.
+/// Returns the head of a thread's journal.
 pub(super) fn head(db: &Database, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
     const HEAD: &str = "SELECT head, epoch, batch FROM threads WHERE thread = ?1 AND deleted = 0";
     let number = |row: &rusqlite::Row<'_>, column| row.get(column).map(i64::cast_unsigned);
@@ -27,7 +27,7 @@ pub(super) fn head(db: &Database, thread: &ThreadId) -> Result<Option<Head>, Sto
     })?)
 }
 
-/// Events after a position. They stand without a gap, so that a missing one is damage.
+/// Returns the events after a position. Positions have no gaps, so a missing event is damage.
 pub(super) fn events(
     db: &Database,
     thread: &ThreadId,
@@ -47,7 +47,7 @@ pub(super) fn events(
     decoded.into_iter().collect()
 }
 
-/// The last events before a position, in order.
+/// Returns the last events before a position, in journal order.
 pub(super) fn events_back(
     db: &Database,
     thread: &ThreadId,
@@ -65,7 +65,7 @@ pub(super) fn events_back(
         next = Some(Seq(expected.0.saturating_sub(1)));
         decode_next(thread, expected, row)
     })?;
-    // A page that is not full begins with the first event.
+    // A page with fewer events than the limit must begin with the first event.
     if decoded.len() < limit
         && let Some(missing) = next.filter(|next| *next != Seq(0))
     {
@@ -74,7 +74,7 @@ pub(super) fn events_back(
     decoded.into_iter().rev().collect()
 }
 
-/// Decodes the event of a row, which must be the expected one.
+/// Decodes the event of a row, which must be at the expected position.
 fn decode_next(
     thread: &ThreadId,
     expected: Seq,
@@ -92,12 +92,12 @@ fn lacks(thread: &ThreadId, seq: Seq) -> StoreError {
     damaged(&format!("thread `{thread}` lacks event {seq}"))
 }
 
-/// An event's place in its journal: see `001_journal.sql`.
+/// Returns an event's position in its journal: see `001_journal.sql`.
 pub(super) fn seq_of(position: i64) -> Seq {
     Seq((position & 0xffff_ffff).cast_unsigned())
 }
 
-/// Reads one event, whose bytes must be those that were written.
+/// Decodes one event, whose bytes must match their checksum.
 pub(super) fn decode(
     thread: &ThreadId,
     position: i64,
@@ -123,7 +123,7 @@ pub(super) fn names_blob(db: &Database, thread: &ThreadId, digest: &Digest) -> R
     Ok(db.value(NAMES, params![thread.as_str(), digest.as_bytes()])?)
 }
 
-/// The thread's snapshot; a damaged one is left out, and the whole journal folded.
+/// Returns the thread's snapshot. Ignores a damaged snapshot; then the whole journal is folded.
 pub(super) fn snapshot(db: &Database, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
     const SNAPSHOT: &str = "SELECT fold, seq, bytes, checksum FROM threads JOIN snapshots USING (number) \
         WHERE thread = ?1 AND deleted = 0";
@@ -141,7 +141,7 @@ pub(super) fn snapshot(db: &Database, thread: &ThreadId) -> Result<Option<Stored
     Ok(found.flatten())
 }
 
-/// Inputs that nobody has consumed.
+/// Returns the thread's pending inputs: those not consumed yet.
 pub(super) fn inbox(
     db: &Database,
     thread: &ThreadId,
@@ -155,7 +155,7 @@ pub(super) fn inbox(
     })?)
 }
 
-/// What became of an input.
+/// Returns the outcome of an input.
 pub(super) fn outcome(
     db: &Database,
     thread: &ThreadId,
@@ -170,8 +170,8 @@ pub(super) fn outcome(
     outcome.map(|outcome| posted(outcome.as_deref())).transpose()
 }
 
-/// Finds threads that need a driver. Each part reads an index of such threads alone, in its order, and stops at the
-/// limit. `?1` is the time, `?2` the other live nodes, `?3` the threads to leave out, `?4` the limit.
+/// Finds threads that need a driver. Each part of the query reads an index that contains only such threads, in index
+/// order, up to the limit. `?1` is the time, `?2` the other live nodes, `?3` the threads to leave out, `?4` the limit.
 const DUE: &str = "WITH found (number) AS ( \
     SELECT * FROM (SELECT number FROM threads INDEXED BY threads_due WHERE deadline <= ?1 \
         AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
@@ -189,7 +189,7 @@ const DUE: &str = "WITH found (number) AS ( \
         AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY number LIMIT ?4)) \
     SELECT thread FROM found CROSS JOIN threads USING (number) WHERE deleted = 0 LIMIT ?4";
 
-/// Threads that need a driver and are held by none of the live nodes.
+/// Returns threads that need a driver and that none of the live nodes holds.
 pub(super) fn due(
     db: &Database,
     alive: &[String],
@@ -201,7 +201,7 @@ pub(super) fn due(
     Ok(db.all(DUE, values, thread_id)?)
 }
 
-/// Threads with an input that nobody has consumed.
+/// Returns the threads with pending inputs.
 pub(super) fn waiting_inboxes(db: &Database) -> Result<Vec<ThreadId>, StoreError> {
     const WAITING: &str = "SELECT thread FROM threads WHERE number IN ( \
         SELECT number FROM inbox WHERE consumed_at IS NULL) AND deleted = 0 ORDER BY number";
@@ -212,7 +212,7 @@ fn thread_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<ThreadId> {
     row.get::<_, String>(0).map(ThreadId::from)
 }
 
-/// For each of some threads that exist: who holds it, and its head.
+/// Returns, for each of these threads that exists, its owner and its head.
 pub(super) fn owners(
     db: &Database,
     threads: &[ThreadId],

@@ -1,6 +1,6 @@
-//! Records as rows, changed alone or in an append.
+//! Stores records as rows, changed alone or in an append.
 //!
-//! A record's value is stored as text; its version is the number of the change that wrote it.
+//! A record's value is stored as text. Its version is the number of the change that wrote it.
 
 use rusqlite::{Row, params};
 use windlass_engine::port::journal::StoreError;
@@ -20,11 +20,11 @@ const CHANGED_OF: &str = "INSERT INTO record_owners (kind, slot, changed) VALUES
 const PUT: &str = "INSERT INTO records (kind, key, owner, version, updated_at, value) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
     SET owner = ?3, version = ?4, updated_at = ?5, value = ?6";
-/// Slots that owners share: so many numbers are kept for each kind at most.
+/// Maximum number of change counters per kind. Owners are hashed to these slots.
 const SLOTS: i64 = 256;
 const DELETE: &str = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
 
-/// Makes changes one after the other; returns each record's new version.
+/// Applies changes in order. Returns each record's new version; `None` for a deleted record.
 pub(super) fn apply(
     db: &Database,
     changes: &[PreparedChange],
@@ -60,7 +60,7 @@ fn apply_one(db: &Database, change: &PreparedChange, now_ms: u64) -> Result<Opti
     }
 }
 
-/// Raises the number of changes, and returns it as that of the kind's newest one.
+/// Increments the kind's number of changes, and returns it as the number of the newest change.
 fn count(db: &Database, kind: &str) -> Result<u64, StoreError> {
     let count = db.first(COUNT, [], |row| row.get::<_, i64>(0))?;
     let count = count.ok_or_else(|| damaged("the number of changes of records is gone"))?;
@@ -73,7 +73,7 @@ fn count_owner(db: &Database, kind: &str, owner: &str, count: u64) -> Result<(),
     Ok(())
 }
 
-/// The slot of an owner.
+/// Returns the slot of an owner.
 fn slot(owner: &str) -> i64 {
     checksum(owner.as_bytes()).rem_euclid(SLOTS)
 }
@@ -85,7 +85,7 @@ pub(super) fn get(db: &Database, kind: &str, key: &str) -> Result<Option<Record>
     db.first(GET, params![kind, key], |row| record(kind, row))?.transpose()
 }
 
-/// Reads records of a kind after a key.
+/// Reads a kind's records whose keys follow a given key.
 pub(super) fn list(
     db: &Database,
     kind: &str,
@@ -106,14 +106,14 @@ pub(super) fn list(
     rows?.into_iter().collect()
 }
 
-/// The newest change of each of some kinds.
+/// Returns the number of the newest change of each given kind.
 pub(super) fn changes(db: &Database, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
     const CHANGES: &str = "SELECT coalesce(changed, 0) FROM json_each(?1) AS wanted \
         LEFT JOIN record_kinds ON kind = wanted.value ORDER BY wanted.key";
     Ok(db.all(CHANGES, params![encode(&kinds)], |row| row.get(0).map(i64::cast_unsigned))?)
 }
 
-/// The newest change of the records of an owner in each of some kinds.
+/// Returns the number of the newest change to an owner's records, for each given kind.
 pub(super) fn changes_of(db: &Database, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
     const CHANGES_OF: &str = "SELECT coalesce(changed, 0) FROM json_each(?1) AS wanted \
         LEFT JOIN record_owners ON kind = wanted.value ->> 0 AND slot = wanted.value ->> 1 ORDER BY wanted.key";

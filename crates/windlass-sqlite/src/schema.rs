@@ -8,7 +8,7 @@ use crate::blob::collect::name_all;
 use crate::database::Database;
 use crate::writer::usage::sum_all;
 
-/// The scripts; the database's `user_version` is the number of scripts that have run.
+/// The migration scripts. The database's `user_version` is the number of scripts that have run.
 const MIGRATIONS: [&str; 9] = [
     include_str!("001_journal.sql"),
     include_str!("002_uses.sql"),
@@ -21,14 +21,14 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("009_rows.sql"),
 ];
 
-/// The script that creates the table of blob names.
+/// Number of the script that creates the table of blob names.
 const NAMES: usize = 2;
-/// The script that creates the sums of usage.
+/// Number of the script that creates the sums of usage.
 const SUMS: usize = 9;
 
-/// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
+/// Runs the missing scripts in one transaction. Rejects a database that a newer build has migrated.
 pub(super) fn migrate(db: &Database) -> Result<(), StoreError> {
-    // The write lock comes first, so that two processes that start at once do not both migrate.
+    // The write lock comes first, so that two processes that start at once do not both run the migration.
     db.transaction("BEGIN IMMEDIATE", || run_missing(db))
 }
 

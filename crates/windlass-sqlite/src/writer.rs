@@ -1,8 +1,8 @@
-//! The writer of a process: a thread that takes all waiting changes and commits them in one transaction.
+//! The writer of a process: a thread that commits all waiting changes in one transaction.
 //!
 //! Each change has a savepoint, so that a rejected one fails alone. The longer a commit takes, the more changes share
 //! the next one; nothing is delayed on purpose. If few threads are driven and the disk is fast, the caller commits on
-//! its own thread, because a round trip to the writer's thread costs more than such a commit.
+//! its own thread. A round trip to the writer's thread would cost more than such a commit.
 
 pub(super) mod change;
 pub(super) mod changes;
@@ -26,47 +26,48 @@ use crate::node::Node;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 use crate::writer::changes::Changes;
 
-/// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
+/// Maximum number of waiting changes: more than the runs that one process drives at once.
+/// Further callers wait for a free slot.
 const QUEUE: usize = 1024;
-/// A group ends here, so that other processes get the lock.
+/// Maximum duration of a group in milliseconds, so that other processes get the lock.
 const GROUP_MS: u64 = 10;
-/// And here, where the clock stands still: about what 10 ms hold.
+/// Maximum number of changes in a group, for a clock that does not advance: about as many as 10 ms allow.
 const GROUP_CHANGES: usize = 512;
-/// A caller commits by itself while commits take less than this on average: it holds up its own thread meanwhile,
-/// which is one of a few that run everything else.
+/// Maximum average commit time in microseconds for commits on the caller's thread. Such a commit blocks one of the
+/// few threads that run all other tasks.
 const QUICK_US: u64 = 1_000;
-/// Threads that this process drives at once, up to which a caller commits by itself: with more, a commit that waits a
-/// moment is shared.
+/// Maximum number of threads that this process drives while callers commit on their own thread. With more threads, a
+/// commit that waits a moment is shared.
 const FEW: usize = 4;
-/// Events of an append, and bytes of a snapshot, up to which a caller commits on its own thread. More would block a
-/// runtime thread for too long.
+/// Maximum number of events in an append, and maximum size of a snapshot in bytes, for commits on the caller's thread.
+/// A larger write would block a runtime thread for too long.
 const ALONE_EVENTS: usize = 256;
 const ALONE_BYTES: usize = 256 * 1024;
-/// Pages of log after which it is written back into the database: SQLite's own default.
+/// Number of pages of log after which it is written back into the database: SQLite's default.
 const LOG_PAGES: u32 = 1_000;
 
-/// The new versions of records that were changed.
+/// The new versions of changed records; `None` for a deleted record.
 type Versions = Vec<Option<u64>>;
 
 enum Job {
     Append(Box<PreparedAppend>, oneshot::Sender<Result<Seq, AppendError>>),
     Write(Write, oneshot::Sender<Result<Written, StoreError>>),
     Records(Vec<PreparedChange>, oneshot::Sender<Result<Versions, RecordError>>),
-    /// Write the log back.
+    /// Write the log back into the database.
     Tidy,
 }
 
-/// The way to the writer. Dropping it lets the writer finish what waits, and waits for that.
+/// Sends changes to the writer's thread. Dropping it blocks until the thread has committed all waiting changes.
 pub(super) struct Writer {
     group: Arc<Mutex<Group>>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
     pace: Arc<Pace>,
-    /// Threads that this process has taken and not given back.
+    /// Approximate number of threads that this process has claimed and not released.
     driven: AtomicUsize,
 }
 
-/// How long commits take: a moving average over about sixteen, in microseconds.
+/// Average duration of a commit in microseconds: a moving average over about sixteen commits.
 #[derive(Default)]
 struct Pace(AtomicU64);
 
@@ -75,7 +76,7 @@ impl Pace {
         self.0.load(Ordering::Relaxed) < QUICK_US
     }
 
-    /// Takes a commit in. Whole milliseconds are enough: over many commits their mean is right.
+    /// Records the duration of a commit. Whole milliseconds suffice, because the mean over many commits is accurate.
     fn note(&self, took_ms: u64) {
         let average = self.0.load(Ordering::Relaxed);
         self.0.store((average * 15 + took_ms.saturating_mul(1_000)) / 16, Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl Pace {
 }
 
 impl Writer {
-    /// Takes over a connection that is open and migrated, and starts the thread.
+    /// Takes ownership of an open and migrated connection, and starts the thread.
     pub fn start(db: Database, node: Arc<Node>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let pace = Arc::<Pace>::default();
         let changes = Changes::new(db, node, Arc::clone(&clock));
@@ -94,8 +95,8 @@ impl Writer {
         let serve = move || {
             while let Some(job) = waiting.blocking_recv() {
                 let mut is_committed = locked(&shared).commit_from(job, &mut waiting);
-                // Collects in groups and releases the lock between them. If the store closes first, the next opening
-                // continues.
+                // Collects in groups and releases the lock between them. If the store closes first, the next
+                // opening continues the collection.
                 while is_committed && !waiting.is_closed() && locked(&shared).changes.has_more_to_collect() {
                     let (reply, _) = oneshot::channel();
                     let collect = Job::Write(Write::Collect(Until::DeletedThreads), reply);
@@ -111,10 +112,10 @@ impl Writer {
         Ok(Self { group, jobs: Some(jobs), thread: Some(thread), pace, driven: AtomicUsize::new(0) })
     }
 
-    /// Appends.
+    /// Appends a batch.
     pub async fn append(&self, append: PreparedAppend) -> Result<Seq, AppendError> {
         if append.batch.is_new {
-            // Where it fails, a thread is given back that was never taken: see `write`.
+            // If the append fails, the caller still releases a thread that it never claimed: see `write`.
             self.driven.fetch_add(1, Ordering::Relaxed);
         }
         if append.bodies.len() <= ALONE_EVENTS
@@ -143,14 +144,14 @@ impl Writer {
         answer.await.map_err(|_| ended())?
     }
 
-    /// Makes another change.
+    /// Makes a change other than an append.
     pub async fn write(&self, write: Write) -> Result<Written, StoreError> {
         let released = matches!(write, Write::Release(..));
         let written = self.make(write).await?;
         match &written {
             Written::Claim(Claim::Taken { .. }) => drop(self.driven.fetch_add(1, Ordering::Relaxed)),
             Written::Due(due) => drop(self.driven.fetch_add(due.len(), Ordering::Relaxed)),
-            // More are given back than were taken where one was taken twice: the number is a guess, not an account.
+            // If a thread was claimed twice, there are more releases than claims: the number is an estimate.
             Written::Nothing if released => {
                 let fewer = |driven: usize| Some(driven.saturating_sub(1));
                 let _ = self.driven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
@@ -164,7 +165,7 @@ impl Writer {
         Ok(written)
     }
 
-    /// What the connection has done since it was last asked.
+    /// Returns the connection's work since the last call.
     pub fn take_work(&self) -> Work {
         locked(&self.group).db().take_work()
     }
@@ -192,7 +193,7 @@ impl Writer {
         answer.await.map_err(|_| ended())?
     }
 
-    /// The group with a transaction begun, where this caller may commit by itself.
+    /// Begins a transaction and returns the group, if the caller may commit on its own thread.
     fn idle(&self) -> Option<MutexGuard<'_, Group>> {
         let nothing_waits = self.jobs.as_ref().is_some_and(|jobs| jobs.capacity() == jobs.max_capacity());
         let few = self.driven.load(Ordering::Relaxed) <= FEW;
@@ -207,24 +208,24 @@ impl Writer {
         group.begin_at_once().then_some(group)
     }
 
-    /// Has the thread write the log back, where it has grown long.
+    /// Makes the writer's thread write the log back, if the log is long.
     fn tidy(&self, group: &Group) {
         if let Some(jobs) = &self.jobs
             && group.db().log_pages() >= LOG_PAGES
         {
-            // A full queue has changes in it, after which the thread does it anyway.
+            // If the queue is full, the thread writes the log back anyway after the queued changes.
             let _ = jobs.try_send(Job::Tidy);
         }
     }
 
     async fn send(&self, job: Job) -> Result<(), StoreError> {
-        // The sender is taken only by `drop`, after which nobody can call this.
+        // Only `drop` takes the sender, and no method can be called after it.
         let jobs = self.jobs.as_ref().expect("the writer is open until it is dropped");
         jobs.send(job).await.map_err(|_| ended())
     }
 }
 
-/// A panic inside left a transaction open at most, which the next `BEGIN` reports and ends.
+/// Locks the group. A panic can at most leave a transaction open; the next `BEGIN` reports and ends it.
 fn locked(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
     group.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -233,7 +234,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the writer was seen by whoever waited for it.
+            // The callers that waited for the writer have already received an error for its panic.
             let _ = thread.join();
         }
     }
@@ -245,7 +246,7 @@ fn ended() -> StoreError {
 
 struct Group {
     changes: Changes,
-    /// Callers that wait for a further group of the collection.
+    /// Callers that wait for a later group of the collection.
     collectors: Vec<oneshot::Sender<Result<Written, StoreError>>>,
     clock: Arc<dyn Clock>,
     pace: Arc<Pace>,
@@ -258,15 +259,15 @@ impl Group {
         self.changes.db()
     }
 
-    /// Begins a transaction where no other process has the lock.
+    /// Begins a transaction if no other process has the lock. Does not wait.
     fn begin_at_once(&self) -> bool {
         let begun = self.db().set_busy_timeout(Duration::ZERO).is_ok() && self.db().run(BEGIN, []).is_ok();
-        // A time that fits is never refused.
+        // SQLite never rejects a timeout in this range.
         let _ = self.db().set_busy_timeout(BUSY);
         begun
     }
 
-    /// Makes and commits one change in a transaction that was begun for it. A refused one leaves nothing.
+    /// Makes one change in a transaction begun for it, and commits. A rejected change leaves no trace.
     fn commit_alone<T, E>(
         &mut self,
         change: impl FnOnce(&mut Changes) -> Result<T, E>,
@@ -283,14 +284,15 @@ impl Group {
         ended.and(changed)
     }
 
-    /// Ends a transaction that is still open. Whatever this answers, the next `BEGIN` finds out.
+    /// Rolls back a transaction that is still open. Ignores an error, because the next `BEGIN` reports it.
     fn roll_back(&mut self) {
         if self.db().is_in_transaction() {
             let _ = self.db().run("ROLLBACK", []);
         }
     }
 
-    /// Commits a change together with those that wait, then answers all. Returns whether the commit succeeded.
+    /// Commits a change together with all waiting changes, then answers their callers.
+    /// Returns whether the commit succeeded.
     fn commit_from(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> bool {
         let from_ms = self.clock.monotonic_ms();
         let first = match first {
@@ -315,7 +317,7 @@ impl Group {
         is_committed
     }
 
-    /// Answers a group's changes. A collection that is not done is answered after a later group.
+    /// Sends the results of a group's changes. An unfinished collection is answered after a later group.
     fn answer(&mut self, done: Vec<Done>, lost: Option<&Lost>) {
         for change in done {
             match change {
@@ -330,10 +332,10 @@ impl Group {
         }
     }
 
-    /// Answers every caller that waits for the collection. `is_done` is `false` if the collection has stopped early.
+    /// Responds to every caller that waits for the collection. `is_done` is `false` if the collection stopped early.
     fn answer_collectors(&mut self, is_done: bool) {
         for reply in self.collectors.drain(..) {
-            // A caller that has gone needs no answer.
+            // The caller may have stopped waiting.
             let _ = reply.send(Ok(Written::Collected { is_done }));
         }
     }
@@ -341,7 +343,7 @@ impl Group {
     fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
         if let Err(fault) = self.db().run(BEGIN, []) {
             self.roll_back();
-            // Who waits behind it would meet the same lock or disk, 5 s later each.
+            // Each waiting change would fail with the same lock or disk error, after another 5 s.
             let mut done = Vec::from_iter(Done::untried(first));
             done.extend(std::iter::from_fn(|| waiting.try_recv().ok()).filter_map(Done::untried));
             return (done, Some(Lost::RolledBack(fault)));
@@ -366,7 +368,7 @@ impl Group {
         (done, lost)
     }
 
-    /// Makes one change in its savepoint. An error means that the whole transaction is gone.
+    /// Makes one change in its savepoint. An error means that the whole transaction has ended.
     fn change(&mut self, job: Job) -> Result<Option<Done>, (Option<Done>, Fault)> {
         if let Err(fault) = self.db().run("SAVEPOINT change", []) {
             self.roll_back();
@@ -381,7 +383,7 @@ impl Group {
             }
         };
         let closed = match done.is_refused() {
-            // Some failures end the transaction by themselves; then there is no savepoint to go back to.
+            // Some failures end the transaction. Then there is no savepoint to roll back to.
             true if !self.db().is_in_transaction() => Err(interrupted()),
             true => self.db().run("ROLLBACK TO change", []).and_then(|_| self.db().run("RELEASE change", [])),
             false => self.db().run("RELEASE change", []),
@@ -403,15 +405,15 @@ fn interrupted() -> Fault {
     }
 }
 
-/// What became of a group that was not plainly committed.
+/// Why a group was not committed for certain.
 enum Lost {
-    /// Nothing of it was written, for certain.
+    /// Nothing of the group was written, for certain.
     RolledBack(Fault),
-    /// The commit itself failed.
+    /// The commit failed; its outcome is unknown.
     Unknown(Fault),
 }
 
-/// A change that was tried, with its answer should the group commit.
+/// An attempted change, with the response that applies if the group commits.
 enum Done {
     Append(oneshot::Sender<Result<Seq, AppendError>>, Result<Seq, AppendError>),
     Write(oneshot::Sender<Result<Written, StoreError>>, Result<Written, StoreError>),
@@ -419,7 +421,7 @@ enum Done {
 }
 
 impl Done {
-    /// A change that the group never came to.
+    /// Creates the response for a change that the group did not attempt.
     fn untried(job: Job) -> Option<Self> {
         match job {
             Job::Append(_, reply) => Some(Self::Append(reply, Ok(Seq::default()))),
@@ -437,7 +439,7 @@ impl Done {
         }
     }
 
-    /// Answers. A refusal stands whatever became of the group. Whoever no longer waits, does not hear it.
+    /// Sends the response. A rejection is sent unchanged even if the group failed. The caller may have stopped waiting.
     fn answer(self, lost: Option<&Lost>) {
         match self {
             Self::Append(reply, result) => {

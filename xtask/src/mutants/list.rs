@@ -7,15 +7,15 @@ use anyhow::{Context, Result, bail};
 pub struct Mutant {
     /// Unique name of the mutant.
     pub name: String,
-    /// The invariant that it breaks; 0 for any other promise.
+    /// The invariant that the mutant breaks; 0 for any other promise.
     pub invariant: u8,
-    /// The file that it changes, relative to the root of the workspace.
+    /// The file that the mutant changes, relative to the root of the workspace.
     pub file: String,
     /// The package whose tests must fail.
     pub package: String,
     /// The tests that must fail, as a filter expression of nextest.
     pub tests: String,
-    /// Whether `cargo xtask ci` runs it.
+    /// Whether `cargo xtask ci` runs the mutant.
     pub is_quick: bool,
     /// The text to replace.
     pub find: String,
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// A header and the fields below it; the lines of a text are joined.
+/// A header and the fields below it. The lines of a multi-line text are joined.
 struct Section {
     name: String,
     fields: Vec<(String, String)>,

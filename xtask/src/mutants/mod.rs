@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: breaks the code deliberately, and checks that a test fails.
 //!
-//! It works on a copy of the workspace in `target/mutants/`. The copy shares the build folder, and so the dependencies,
+//! Works on a copy of the workspace in `target/mutants/`. The copy shares the build folder, and so the dependencies,
 //! with the workspace, but has a separate folder for binaries. The original sources are never changed. Mutations are
 //! fixed text replacements, not random.
 
@@ -18,7 +18,7 @@ use crate::{install, process, test, tree};
 
 const LIST: &str = "xtask/mutants.txt";
 
-/// nextest's exit code for "some tests failed"; with any other error the tests have not run.
+/// nextest's exit code for "some tests failed". With any other error code, the tests have not run.
 const TESTS_FAILED: i32 = 100;
 
 /// A mutant is compiled more often than it runs, so the machine crate is not optimized here. The settings also separate
@@ -120,7 +120,7 @@ fn mutate(text: &str, mutant: &Mutant) -> Result<String, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Suite<'m> {
     package: &'m str,
-    /// Whether they are unit tests, in modules `tests` of the sources.
+    /// Whether the tests are unit tests, in modules `tests` of the sources.
     is_unit: bool,
 }
 
@@ -209,7 +209,7 @@ fn run_quietly(command: &mut Command) -> Result<Output> {
     command.output().context("could not start cargo")
 }
 
-/// The last lines of a command's standard error.
+/// Returns the last lines of a command's standard error.
 fn shown(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().collect();

@@ -55,7 +55,7 @@ fn in_file(file: &SourceFile) -> Vec<Mention> {
     found
 }
 
-/// A transcript names the rows that only it covers.
+/// Finds the rows that a transcript names because no other test covers them.
 fn in_transcript(path: &str, text: &str) -> Vec<Mention> {
     let named = text.lines().enumerate().filter_map(|(index, line)| {
         let ids = line.strip_prefix("# rows:")?;

@@ -53,7 +53,7 @@ const SERIES: &[(&str, usize)] = &[
     ("CF-", 11),
 ];
 
-/// Maximum characters of a description. A longer one should be two rows or a separate page.
+/// Maximum length of a description in characters. A longer one should be two rows or a separate page.
 const DESCRIPTION_CHARS_MAX: usize = 110;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,7 +136,7 @@ pub fn claim(text: &str, ids: &[String]) -> Result<(String, usize)> {
     Ok((lines.join("\n") + "\n", changed))
 }
 
-/// The cells of a table line whose first cell has the form of an id.
+/// Returns the cells of a table line whose first cell has the form of an id.
 fn cells_of(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     let cells: Vec<&str> = inner.split('|').map(str::trim).collect();

@@ -10,7 +10,7 @@ use super::finding::Finding;
 use super::lexer::find_words;
 use super::source::SourceFile;
 
-/// Maximum files in a cycle.
+/// Maximum number of files in a cycle.
 const MOST: usize = 6;
 
 /// The path of a module in its crate; empty for the crate's root.
@@ -81,7 +81,7 @@ impl<'f> Crate<'f> {
         Some(Finding::error(file, 1, "circles", advice))
     }
 
-    /// The folder of a module: the submodules' folder if it has any.
+    /// Returns the folder of a module: the submodules' folder if the module has any.
     fn home(&self, module: &Module) -> Module {
         let has_children =
             self.files.keys().any(|other| other.len() > module.len() && other.starts_with(module));
@@ -89,7 +89,7 @@ impl<'f> Crate<'f> {
         module[..depth].to_vec()
     }
 
-    /// The modules that a module imports.
+    /// Returns the modules that a module imports.
     fn imported(&self, module: &Module) -> BTreeSet<Module> {
         let imports = self.imports.get(module).into_iter().flat_map(|imports| &imports.paths);
         let found = imports.filter_map(|(is_public, path)| {
@@ -100,7 +100,7 @@ impl<'f> Crate<'f> {
         found.collect()
     }
 
-    /// The path from the crate's root. Returns `None` for a path into another crate.
+    /// Returns the path from the crate's root. Returns `None` for a path into another crate.
     fn absolute(&self, module: &Module, path: &[String]) -> Option<Vec<String>> {
         let mut base = module.clone();
         let mut rest = path;
@@ -124,7 +124,7 @@ impl<'f> Crate<'f> {
         Some(base.into_iter().chain(rest.iter().cloned()).collect())
     }
 
-    /// The module that defines an item, through re-exports.
+    /// Returns the module that defines an item, through re-exports.
     fn resolve(&self, path: Vec<String>, depth: usize) -> Option<Module> {
         const RE_EXPORTS: usize = 8;
         let length = (0..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
@@ -143,7 +143,7 @@ impl<'f> Crate<'f> {
         Some(module)
     }
 
-    /// The modules of each cycle.
+    /// Returns the modules of each cycle.
     fn circles(&self) -> BTreeSet<BTreeSet<Module>> {
         let edges: BTreeMap<&Module, BTreeSet<Module>> =
             self.files.keys().map(|module| (module, self.imported(module))).collect();
@@ -242,7 +242,7 @@ fn without_visibility(code: &str) -> String {
     found + rest
 }
 
-/// All paths of at least two segments in the code.
+/// Returns all paths of at least two segments in the code.
 fn paths_in(code: &str) -> Vec<Vec<String>> {
     let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
     let words = code.split(|char: char| !is_part(char));

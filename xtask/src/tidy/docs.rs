@@ -1,4 +1,4 @@
-//! Requires a module doc that states what the module is and deliberately does not do.
+//! Requires a module doc at the top of each Rust file: its purpose, and what the module deliberately does not do.
 
 use super::finding::Finding;
 use super::source::SourceFile;

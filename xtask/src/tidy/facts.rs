@@ -1,4 +1,4 @@
-//! Who may make facts and prompts.
+//! Restricts which modules construct events and requests.
 //!
 //! Events are constructed only in `on/`, and requests only in `context/`. The surrounding text distinguishes patterns
 //! from expressions, as far as text allows.
@@ -17,7 +17,7 @@ pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
     report(file, is_home, &constructions, "only `context/` builds a `ModelRequest`; call it there", findings);
 }
 
-/// Events that are constructed outside `on/`. The event's own folder decodes stored ones.
+/// Finds events that are constructed outside `on/`. The event's own folder is exempt, because it decodes stored events.
 pub fn events(file: &SourceFile, findings: &mut Vec<Finding>) {
     let code = &file.views.code;
     let is_home = ["on/", "event/"].iter().any(|folder| file.is_in(&format!("{MACHINE}{folder}")));
@@ -41,8 +41,8 @@ fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findin
     }
 }
 
-/// Where a struct or struct-like variant is built: `Name { … }`, or `Enum::Variant { … }` for a name that
-/// ends in `::`.
+/// Returns the positions at which a struct or struct-like variant is constructed: `Name { … }`, or `Enum::Variant
+/// { … }` for a name that ends in `::`.
 fn constructions(code: &str, name: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for at in lexer::find_words(code, name) {

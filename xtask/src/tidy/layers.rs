@@ -91,7 +91,8 @@ fn report(file: &SourceFile, at: &[usize], advice: &str, findings: &mut Vec<Find
     }
 }
 
-/// The positions at which code names `crate::<module>`, directly or in a group such as `use crate::{a, <module>::b}`.
+/// Returns the positions at which code names `crate::<module>`, directly or in a group
+/// such as `use crate::{a, <module>::b}`.
 fn mentions_of(code: &str, module: &str) -> Vec<usize> {
     let mut found = lexer::find_words(code, &format!("crate::{module}"));
     for (at, prefix) in code.match_indices("crate::{") {

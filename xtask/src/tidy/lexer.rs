@@ -1,7 +1,7 @@
 //! Separates code from comments and literals with rustc's lexer, and finds the functions in the code.
 //!
-//! Nothing here parses: macros, generics and types are characters. Every view of a file keeps the file's lines, so that a
-//! position in any of them names the same line.
+//! Does not parse the code: macros, generics and types are plain characters. Every view of a file keeps the file's
+//! lines, so that a position in any of them names the same line.
 
 use ra_ap_rustc_lexer::{FrontmatterAllowed, TokenKind};
 
@@ -61,7 +61,7 @@ pub fn functions(code: &str) -> Vec<Function> {
     found
 }
 
-/// The index of the brace that closes the one at `open`, or the end of the text.
+/// Returns the index of the brace that closes the one at `open`, or the end of the text.
 pub fn matching_brace(chars: &[char], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, char) in chars.iter().enumerate().skip(open) {
@@ -84,7 +84,7 @@ pub fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// The byte positions of `word` in `code` without an adjacent identifier character. If `word` itself begins or ends
+/// Returns the byte positions of `word` in `code` without an adjacent identifier character. If `word` begins or ends
 /// with another character, that side is not checked.
 pub fn find_words(code: &str, word: &str) -> Vec<usize> {
     let starts_word = word.chars().next().is_some_and(is_word);
@@ -105,7 +105,7 @@ fn function_name(chars: &[char], at: usize) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The opening brace of the body. Returns `None` if a `;` ends the declaration first.
+/// Returns the opening brace of the body. Returns `None` if a `;` ends the declaration first.
 fn body_start(chars: &[char], from: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, char) in chars.iter().enumerate().skip(from) {

@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: checks those conventions of the project that a program can check.
+//! `cargo xtask tidy`: checks the conventions of the project that a program can check.
 //!
-//! They cover sizes, names, module docs, layers and leftovers. The rules read text, not types. If a rule is wrong about
-//! a line, the line has a comment `// tidy: <marker>` with a reason, as the rule's message explains. A rule without a
-//! marker has no exceptions.
+//! The checks cover sizes, names, module docs, layers and leftovers. The rules read text, not types. If a rule is wrong
+//! about a line, the line has a comment `// tidy: <marker>` with a reason, as the rule's message explains. A rule
+//! without a marker has no exceptions.
 
 mod circles;
 mod docs;
@@ -57,7 +57,7 @@ const RULES: &[Rule] = &[
     leftovers::whitespace,
 ];
 
-/// Runs every rule over the workspace and prints what it finds. With `--lower`, records the counts of the [`ratchet`].
+/// Runs every rule over the workspace and prints the findings. With `--lower`, records the counts of the [`ratchet`].
 pub fn run(arguments: &[String]) -> Result<()> {
     let root = process::root();
     let files = read_tree(&root)?;
@@ -84,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Reads all files under a folder that the rules look at.
+/// Reads all files under a folder to which the rules apply.
 fn read_tree(root: &Path) -> Result<Vec<SourceFile>> {
     let paths = tree::files(root)?.into_iter();
     let known = paths.filter(|path| KINDS.contains(&path.rsplit('.').next().unwrap_or_default()));

@@ -4,10 +4,10 @@ use super::finding::Finding;
 use super::lexer;
 use super::source::SourceFile;
 
-/// Names that do not say what a module contains.
+/// Names that do not describe the content of a module.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
-/// Finds modules, as files, folders or inline, with such a name.
+/// Finds modules with an empty name, as files, folders or inline.
 pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
     if !file.is_rust() {
         return;

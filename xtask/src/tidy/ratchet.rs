@@ -1,7 +1,7 @@
-//! Counts that may fall and must not rise: `xtask/ratchet.txt` holds the highest count that each rule accepts.
+//! Counts that may fall and must not rise: `xtask/ratchet.txt` records the highest count that each rule accepts.
 //!
 //! A count without a line in the file has the rule's own limit. `cargo xtask tidy --lower` writes the counts of the
-//! working tree into the file; it never raises one.
+//! working tree into the file, and never raises a count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,32 +11,32 @@ use anyhow::{Context, Result};
 use super::finding::{Finding, Severity};
 use crate::tree;
 
-/// Where the accepted counts are recorded, relative to the root of the workspace.
+/// Path of the file with the accepted counts, relative to the root of the workspace.
 pub const FILE: &str = "xtask/ratchet.txt";
 
-/// At most so many places are listed with a finding.
+/// Maximum number of places that a finding lists.
 const PLACES_SHOWN: usize = 8;
 
-/// How often something occurs.
+/// A count of occurrences.
 #[derive(Debug, PartialEq)]
 pub struct Count {
-    /// What is counted and where, such as "lines with marker words in docs".
+    /// The subject and the area of the count, such as "lines with marker words in docs".
     pub subject: String,
-    /// The number that needs no line in the file.
+    /// The highest accepted count without a line in the file.
     pub limit: usize,
     /// Every occurrence as `path:line`.
     pub places: Vec<String>,
-    /// How to remove an occurrence.
+    /// Advice on how to remove an occurrence.
     pub advice: &'static str,
 }
 
-/// Compares counts with those in the file. A count that has fallen is a warning, so that it gets recorded.
+/// Compares counts with the accepted ones in the file. A lower count is a warning, so that it gets recorded.
 pub fn check(root: &Path, counts: &[Count]) -> Result<Vec<Finding>> {
     let accepted = read(root)?;
     Ok(counts.iter().filter_map(|count| compare(count, accepted.get(&count.subject).copied())).collect())
 }
 
-/// Records the counts of the working tree where they are lower than the accepted ones.
+/// Records the counts of the working tree that are lower than the accepted ones.
 pub fn lower(root: &Path, counts: &[Count]) -> Result<()> {
     let accepted = read(root)?;
     let lines = counts.iter().filter_map(|count| {

@@ -1,8 +1,8 @@
 //! Limits the fields of services, which are structs that hold ports, locks or channels, so that each stays one
 //! concept.
 //!
-//! Exempt are options that a program sets, and structs that pass parts to several services. Such a struct begins with
-//! `// tidy: fields` and the reason.
+//! Two kinds of structs are exempt: options that a program sets, and structs that pass parts to several services. Such
+//! a struct begins with `// tidy: fields` and the reason.
 
 use super::finding::Finding;
 use super::lexer;
@@ -47,7 +47,7 @@ pub fn fields(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The text between a struct's braces. Returns `None` for a struct without named fields.
+/// Returns the text between a struct's braces. Returns `None` for a struct without named fields.
 fn body(code: &str) -> Option<&str> {
     let open = code.find(['{', ';', '('])?;
     if !code[open..].starts_with('{') {
@@ -59,7 +59,7 @@ fn body(code: &str) -> Option<&str> {
     Some(&code[open + 1..open + length])
 }
 
-/// The fields, each with its type.
+/// Returns the fields, each with its type.
 fn fields_of(body: &str) -> Vec<&str> {
     let (mut fields, mut depth, mut start) = (Vec::new(), 0_i32, 0);
     let mut before = ' ';

@@ -7,7 +7,7 @@ use super::source::SourceFile;
 const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_WARN: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
-/// A test may be longer, because it is read once, from top to bottom.
+/// Maximum number of lines in a test function. A test may be longer, because people read it once, from top to bottom.
 const TEST_FUNCTION_LINES_MAX: usize = 100;
 
 /// Finds source files that are too long.

@@ -1,4 +1,4 @@
-//! No test waits for time to pass. That only the clock adapter reads the clock is in `clippy.toml`.
+//! Finds tests that wait for time to pass. `clippy.toml` ensures that only the clock adapter reads the clock.
 
 use super::finding::Finding;
 use super::lexer;
@@ -6,7 +6,7 @@ use super::source::SourceFile;
 
 const SLEEPS: &[&str] = &["thread::sleep", "time::sleep", "time::sleep_until"];
 
-/// Sleeping in tests without a reason.
+/// Finds sleeping tests without a reason.
 pub fn sleeps(file: &SourceFile, findings: &mut Vec<Finding>) {
     for word in SLEEPS {
         for at in lexer::find_words(&file.views.code, word) {

@@ -54,7 +54,7 @@ impl SourceFile {
         self.is_test_file() || self.test_lines.get(line - 1).copied().unwrap_or(false)
     }
 
-    /// The line, counted from 1, of a byte position in the code view.
+    /// Returns the line, counted from 1, of a byte position in the code view.
     pub fn line_of(&self, at: usize) -> usize {
         self.views.code[..at].matches('\n').count() + 1
     }
@@ -65,7 +65,7 @@ impl SourceFile {
         comment.split_once("tidy: ").is_some_and(|(_, rest)| rest.starts_with(marker))
     }
 
-    /// The text after `// tidy: <marker>` on a line. Returns `None` without the marker.
+    /// Returns the text after `// tidy: <marker>` on a line. Returns `None` without the marker.
     pub fn excuse(&self, line: usize, marker: &str) -> Option<&str> {
         let comment = self.views.comments.lines().nth(line - 1)?;
         Some(comment.split_once("tidy: ")?.1.strip_prefix(marker)?.trim())

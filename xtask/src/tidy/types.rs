@@ -1,6 +1,6 @@
-//! Type names that several modules of a crate use for different things.
+//! Counts type names that several modules of a crate use for different things.
 //!
-//! A reader who searches for a type should find one. Names that only make sense within their module may repeat.
+//! A search for a type should find one definition. Names that only make sense within their module may repeat.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::lexer;
 use super::ratchet::Count;
 use super::source::SourceFile;
 
-/// Names whose module says what they are of.
+/// Names that the module's name completes.
 const REPEATABLE: &[&str] = &["Error", "Result", "Config", "Builder", "Query", "Body", "State"];
 
-/// At most so many types of one name in a crate.
+/// Maximum number of types with one name in a crate.
 const TYPES_MAX: usize = 2;
 
-/// Names that more than [`TYPES_MAX`] structs, enums or traits of a crate share.
+/// Returns the names that more than [`TYPES_MAX`] structs, enums or traits of a crate share.
 pub fn repeated(files: &[SourceFile]) -> Vec<Count> {
     let mut types: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test_file()) {
@@ -36,7 +36,7 @@ pub fn repeated(files: &[SourceFile]) -> Vec<Count> {
     types.into_iter().map(count).collect()
 }
 
-/// The types that a file declares outside test code, each with its line.
+/// Returns the types that a file declares outside test code, each with its line.
 fn declared(file: &SourceFile) -> Vec<(usize, String)> {
     let code = &file.views.code;
     let mut found = Vec::new();

@@ -1,14 +1,14 @@
-//! Words that mark a sentence without an actor or a technical verb, counted in each area of the workspace.
+//! Counts lines with words that mark a sentence without an actor or a technical verb, in each area of the workspace.
 //!
-//! CONTRIBUTING says how prose is written. A marker word may be right; that most lines with one are not is why their
-//! number must not rise.
+//! CONTRIBUTING describes how prose is written. A marker word can be right in a sentence. Most lines with one are
+//! not, so their number must not rise.
 
 use std::collections::BTreeMap;
 
 use super::ratchet::Count;
 use super::source::SourceFile;
 
-/// Lower-case words and phrases, an identifier's underscores read as blanks.
+/// Lower-case marker words and phrases. Underscores of identifiers are compared as blanks.
 const MARKERS: &[&str] = &[
     "whoever",
     "nobody",
@@ -32,10 +32,10 @@ const MARKERS: &[&str] = &[
     "looked at",
 ];
 
-/// Files that must name the words.
+/// Files that have to name the marker words.
 const EXEMPT: &[&str] = &["xtask/src/tidy/words.rs", "xtask/ratchet.txt", "CONTRIBUTING.md"];
 
-/// Lines with a marker word in each crate and each other folder at the root.
+/// Counts the lines with a marker word in each crate and in each other folder at the root.
 pub fn markers(files: &[SourceFile]) -> Vec<Count> {
     let mut areas: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in files.iter().filter(|file| !EXEMPT.contains(&file.path.as_str())) {
@@ -53,7 +53,7 @@ pub fn markers(files: &[SourceFile]) -> Vec<Count> {
     areas.into_iter().map(count).collect()
 }
 
-/// The crate of a file, or its first folder.
+/// Returns the crate of a file, or its first folder.
 fn area(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {

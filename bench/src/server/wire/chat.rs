@@ -1,6 +1,6 @@
 //! OpenAI chat completions.
 //!
-//! Only the fields that clients read are written; ids and times are constant.
+//! Writes only the fields that clients read; ids and times are constant.
 
 use std::borrow::Cow;
 

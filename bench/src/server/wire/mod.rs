@@ -16,10 +16,11 @@ use serde_json::Value;
 use super::script::{Ask, Call, Reply, Text};
 use super::stream::Frames;
 
-/// Most cached texts. The bound is needed because names of models come from outside; a benchmark uses a handful.
+/// Maximum number of cached texts. The limit is necessary because clients choose the models' names;
+/// a benchmark uses a handful of them.
 const TEXTS_MAX: usize = 64;
 
-/// Characters of one fragment of a call's arguments.
+/// Number of characters in one fragment of a call's arguments.
 const FRAGMENT_CHARS: usize = 16;
 
 /// A wire format.
@@ -45,14 +46,14 @@ type TextKey = (Wire, String, Text);
 pub struct Form<'a> {
     /// The model's name, which the reply repeats.
     pub model: &'a str,
-    /// Tokens of the request, estimated at four bytes each.
+    /// Size of the request in tokens, estimated at four bytes each.
     pub input_tokens: usize,
     /// Whether a stream ends with the usage, on a wire where that is optional.
     pub wants_usage: bool,
 }
 
 impl Wire {
-    /// The wire of a path.
+    /// Returns the wire of a path.
     pub fn at(path: &str) -> Option<Wire> {
         let ends = [
             ("/chat/completions", Wire::Chat),
@@ -91,9 +92,9 @@ impl Wire {
 }
 
 impl Texts {
-    /// The events of a text's tokens, created by `event` at the first request.
+    /// Returns the events of a text's tokens; the first request creates them with `event`.
     fn events(&self, wire: Wire, model: &str, text: Text, event: impl Fn(&str) -> Bytes) -> Arc<[Bytes]> {
-        // The map is consistent after any panic, so a poisoned lock is usable.
+        // A panic cannot leave the map inconsistent, so a poisoned lock is usable.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= TEXTS_MAX {
             kept.clear();
@@ -103,18 +104,18 @@ impl Texts {
     }
 }
 
-/// An event with data only.
+/// Encodes an event with data only.
 fn data(value: &Value) -> Bytes {
     Bytes::from(format!("data: {value}\n\n"))
 }
 
-/// An event that repeats its type as its name.
+/// Encodes an event that repeats its type as its name.
 fn named(value: &Value) -> Bytes {
     let name = value["type"].as_str().unwrap_or_default();
     Bytes::from(format!("event: {name}\ndata: {value}\n\n"))
 }
 
-/// The arguments of a call in fragments, as a model streams them.
+/// Splits the arguments of a call into fragments, as a model streams them.
 fn fragments(call: &Call) -> Vec<String> {
     let chars: Vec<char> = call.arguments.chars().collect();
     chars.chunks(FRAGMENT_CHARS).map(|piece| piece.iter().collect()).collect()

@@ -1,6 +1,6 @@
 //! OpenAI responses.
 //!
-//! `input` contains the whole conversation. `previous_response_id` is not supported, because no state is kept.
+//! `input` contains the whole conversation. `previous_response_id` is not supported, because the server keeps no state.
 
 use std::borrow::Cow;
 

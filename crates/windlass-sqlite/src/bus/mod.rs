@@ -1,7 +1,7 @@
 //! The bus among the processes on one store: the in-process bus, and a socket for each process.
 //!
-//! A thread that another process drives is relayed from that process's socket. If that process dies, the followers
-//! stay, poll the journal's head each second, and follow the next owner. Nothing here outlives the process.
+//! A thread that another process drives is relayed from that process's socket. If that process dies, the followers stay
+//! connected, poll the journal's head each second, and follow the next owner. The bus persists nothing.
 
 mod net;
 mod relay;

@@ -1,7 +1,7 @@
 //! This node's socket, and its connections to other nodes: a request is one JSON line, the response is lines of
 //! signals.
 //!
-//! Nothing durable is sent here.
+//! Sends nothing durable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use super::Owners;
 use super::relay::{Look, Relays};
 use crate::node::{Node, socket_path};
 
-/// Longest request line; a thread's id is far shorter.
+/// Maximum length of a request line in bytes; a thread's id is far shorter.
 const REQUEST_MAX_BYTES: u64 = 4 * 1024;
-/// Longest line of a signal. Fragments are a few bytes. The limit allows a snapshot of the longest buffered reply, each
-/// byte of which may take six in JSON.
+/// Maximum length of a signal's line in bytes. Fragments are a few bytes. The limit allows a snapshot of the longest
+/// buffered reply, each byte of which may take six bytes in JSON.
 const SIGNAL_MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Most concurrent followers: one for each thread that another node of this machine follows.
+/// Maximum number of concurrent followers: one for each thread that another node of this machine follows.
 const FOLLOWERS: usize = 256;
-/// Most concurrent connections, so that short wake requests always find a slot.
+/// Maximum number of concurrent connections. The surplus ensures that short wake requests always find a slot.
 const CONNECTIONS: usize = FOLLOWERS + 64;
-/// How long a connection may take to send its request.
+/// Maximum time that a connection may take to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
 /// Connects the bus to other nodes. Dropping it ends its tasks and removes the socket.
@@ -65,7 +65,7 @@ impl Network {
             (Arc::clone(&self.local), Arc::clone(&self.node), Arc::clone(&self.owners));
         let wanted = thread.clone();
         let reach = async move {
-            // If the owner is gone or the store does not respond, this process handles the thread.
+            // If the owner has died or the store does not respond, this process handles the thread.
             let found = owners.owners(std::slice::from_ref(&wanted)).await.unwrap_or_default();
             let holder = found.into_iter().next().and_then(|(_, holder, _)| holder);
             let reached = match holder {
@@ -136,7 +136,7 @@ fn listen(nodes: &Path, id: &str) -> Result<UnixListener, StoreError> {
     use std::os::unix::fs::PermissionsExt;
     let bind = || {
         let listener = UnixListener::bind(reachable(nodes, id)?.path())?;
-        // The folder is already private; this protects the socket if the folder is opened up.
+        // The folder is already private. This mode protects the socket if the folder's permissions are relaxed.
         std::fs::set_permissions(socket_path(nodes, id), std::fs::Permissions::from_mode(0o600))?;
         Ok(listener)
     };
@@ -150,13 +150,13 @@ async fn serve(listener: UnixListener, local: Arc<LocalBus>) {
     let followers = Arc::new(Semaphore::new(FOLLOWERS));
     while let Ok(permit) = Arc::clone(&connections).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Most likely out of file descriptors. Both the client and this loop try again.
+            // The process is most likely out of file descriptors. Both the client and this loop retry.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (local, followers) = (Arc::clone(&local), Arc::clone(&followers));
         tokio::spawn(async move {
-            // A node whose connection breaks reconnects if it needs to.
+            // If the connection breaks, the other node reconnects when it needs to.
             let _ = answer(stream, &local, &followers).await;
             drop(permit);
         });
@@ -198,7 +198,7 @@ enum Reachable {
     #[cfg(target_os = "linux")]
     Through {
         path: PathBuf,
-        /// Kept open while the path is used, because the path refers to it.
+        /// The open folder, which `path` refers to: kept open while the path is used.
         _folder: std::fs::File,
     },
 }
@@ -213,8 +213,8 @@ impl Reachable {
     }
 }
 
-/// Socket addresses hold 104 to 108 bytes, and a store's path may be longer. On Linux, an open folder also has a short
-/// path.
+/// Returns a path that fits into a socket address, which holds 104 to 108 bytes; a store's path may be longer. On
+/// Linux, an open folder also has a short path.
 fn reachable(nodes: &Path, id: &str) -> std::io::Result<Reachable> {
     const ADDRESS_BYTES: usize = 100;
     let direct = socket_path(nodes, id);

@@ -1,8 +1,9 @@
-//! Relays threads that are followed here and driven elsewhere: one relay each, regardless of the number of followers.
+//! Relays threads that this process follows and another process drives: one relay per
+//! thread, for any number of followers.
 //!
-//! Each second, one query returns the owners and heads of the followed threads. It runs more often for a while after an
-//! owner died, because the run may be resumed soon. Signals of another node's thread are relayed from its socket. A
-//! head that has grown is published as `Appended`, possibly twice.
+//! Each second, one query returns the owners and heads of the followed threads. After an owner died, it runs more often
+//! for a while, because the run may be resumed soon. Signals of a thread that another node drives are relayed from that
+//! node's socket. A head that has grown is published as `Appended`, possibly twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +25,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a query for newly followed threads waits for more of them.
 const LOOK_TOGETHER: Duration = Duration::from_millis(10);
 
-/// Interval just after an owner died.
+/// Interval of the query just after an owner died.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// Number of queries at that interval: about three seconds, in which a person or a supervisor resumes the run.
+/// Number of queries at the short interval: about three seconds, in which a person or a supervisor resumes the run.
 const LOOKS_SOON: u32 = 30;
 
 /// The relays of one process.
@@ -37,7 +38,7 @@ pub(super) struct Relays {
     owners: Arc<dyn Owners>,
     look: Arc<Look>,
     followed: HashMap<ThreadId, Followed>,
-    /// Queries left at the short interval.
+    /// Number of remaining queries at the short interval.
     soon: u32,
 }
 
@@ -56,7 +57,7 @@ impl Look {
     }
 
     fn threads(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
-        // No change of the set can stop halfway.
+        // Each operation on the set is atomic, so a panic cannot leave it inconsistent.
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,7 +86,7 @@ impl Relays {
         Self { local, node, owners, look, followed: HashMap::new(), soon: 0 }
     }
 
-    /// Queries until it is aborted.
+    /// Runs the queries until the task is aborted.
     pub async fn run(mut self) {
         let mut pause = std::pin::pin!(tokio::time::sleep(LOOK));
         loop {
@@ -114,7 +115,7 @@ impl Relays {
         self.followed.retain(|thread, known| {
             let stays = followed.contains(thread);
             if !stays && known.relay.is_some() {
-                // Fragments that came from elsewhere must be dropped here.
+                // This node now drives the thread. Drop the fragments that came from the previous owner.
                 self.local.settle(thread);
             }
             stays
@@ -154,14 +155,14 @@ impl Relays {
                 let _ = net::relay(node.folder(), &id, &thread, &local).await;
                 // A dying process closes its socket before it releases its lock.
                 tokio::time::sleep(LOOK_SOON / 2).await;
-                // A live node has no free slot; it is tried again in a second.
+                // A live node has no free slot; retry in a second.
                 if !node.is_alive(&id) {
                     look.soon(&thread);
                 }
             });
             followed.relay = Some(Relay { holder, task });
         }
-        // Also with a relay: events appended before it was connected are not signalled otherwise.
+        // Also if a relay exists: it does not signal events appended before it was connected.
         if head > followed.head {
             self.local.relay(&thread, Signal::Appended { seq: head, events: Arc::from([]), status: None });
         }

@@ -10,11 +10,11 @@ use rusqlite::{Connection, ffi};
 /// Work counters of SQLite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Statements executed.
+    /// Number of statements executed.
     pub statements: u64,
-    /// Steps of SQLite's virtual machine.
+    /// Number of steps of SQLite's virtual machine.
     pub steps: u64,
-    /// Pages read because the connection's cache did not have them.
+    /// Number of pages read because the connection's cache did not have them.
     pub pages: u64,
 }
 
@@ -27,12 +27,12 @@ impl Work {
     }
 }
 
-/// What a connection has done since the last call.
+/// Returns the connection's work counters since the last call.
 pub(super) fn take(connection: &Connection) -> Work {
     const RESET: c_int = 1;
     let mut work = Work::default();
-    // SAFETY: the connection is open, and no other thread uses it: `Connection` is not `Sync`. Every statement that SQLite
-    // names belongs to it and is live.
+    // SAFETY: the connection is open, and no other thread uses it: `Connection` is not `Sync`. Every statement that
+    // SQLite returns belongs to the connection and is live.
     unsafe {
         let db = connection.handle();
         let mut statement = ffi::sqlite3_next_stmt(db, std::ptr::null_mut());

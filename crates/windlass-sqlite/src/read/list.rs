@@ -1,6 +1,6 @@
 //! Lists of threads and runs, each read by the index that suits its filter.
 //!
-//! Nothing here writes.
+//! Writes nothing.
 
 mod title;
 
@@ -47,7 +47,7 @@ fn thread_row(row: &Row<'_>) -> rusqlite::Result<Result<ThreadRow, StoreError>> 
     Ok(Ok(ThreadRow { thread, head, created_at, view }))
 }
 
-/// Decodes a thread's stored interrupts; `None` if another build stored them in another form.
+/// Decodes a thread's stored interrupts. Returns `None` if another build stored them in a different format.
 fn asks(stored: &str) -> Option<ThreadAsks> {
     let (version, asks) = serde_json::from_str::<(u32, serde_json::Value)>(stored).ok()?;
     serde_json::from_value(asks).ok().filter(|_| version == ASKS_VERSION)
@@ -56,7 +56,7 @@ fn asks(stored: &str) -> Option<ThreadAsks> {
 const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title, status, folder, deadline, \
     interrupts, updated_at, forked_from, forked_until";
 
-/// Non-empty threads, most recent activity first.
+/// Returns threads that are not empty, by most recent activity first.
 pub(crate) fn threads(db: &Database, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
     let title = query.title_contains.as_ref().map(|text| text.to_lowercase());
     let found = match &title {
@@ -99,8 +99,8 @@ pub(crate) fn threads(db: &Database, query: &ThreadQuery) -> Result<Vec<ThreadRo
     db.all(&text, values, thread_row)?.into_iter().collect()
 }
 
-/// The index for a list of threads, with its condition. The query planner knows neither the number of owners nor that
-/// few threads wait.
+/// Returns the index for a list of threads, and its condition. The query planner knows neither the number of
+/// owners nor that few threads are waiting.
 fn by_index(query: &ThreadQuery) -> (&'static str, &'static str) {
     let status = query.status.filter(|status| *status != ThreadStatus::Idle);
     match (&query.owner, status, &query.workspace) {
@@ -142,7 +142,7 @@ pub(crate) fn counts(db: &Database) -> Result<ThreadCounts, StoreError> {
     })
 }
 
-/// One thread's row.
+/// Returns one thread's row.
 pub(crate) fn thread(db: &Database, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
     static ONE: LazyLock<String> = LazyLock::new(|| {
         format!("SELECT {THREAD_COLUMNS}, asks FROM threads WHERE thread = ?1 AND deleted = 0")
@@ -189,7 +189,7 @@ const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS ow
     runs.status IS NULL AND queued IS NULL AND interrupts > 0 AS asking, queued, runs.status AS status, from_seq, \
     started_at, finished_at, totals";
 
-/// A run by its id.
+/// Returns a run by its id.
 pub(crate) fn run(db: &Database, run: &RunId) -> Result<Option<RunRow>, StoreError> {
     static ONE: LazyLock<String> = LazyLock::new(|| {
         format!("SELECT {RUN_COLUMNS} FROM runs JOIN threads USING (number) WHERE run = ?1")
@@ -197,7 +197,7 @@ pub(crate) fn run(db: &Database, run: &RunId) -> Result<Option<RunRow>, StoreErr
     db.first(&ONE, params![run.as_str()], run_row)?.transpose()
 }
 
-/// Runs by their ids.
+/// Returns runs by their ids.
 pub(crate) fn runs_by_id(db: &Database, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
     static SOME: LazyLock<String> = LazyLock::new(|| {
         format!(
@@ -207,7 +207,7 @@ pub(crate) fn runs_by_id(db: &Database, runs: &[RunId]) -> Result<Vec<RunRow>, S
     db.all(&SOME, params![encode(&runs)], run_row)?.into_iter().collect()
 }
 
-/// Runs, newest first.
+/// Returns runs, newest first.
 pub(crate) fn runs(db: &Database, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
     // Within a thread, the journal determines the order, even if two runs begin in the same millisecond.
     const AFTER: &str = "(started_at, run) < (?1, ?2)";

@@ -1,7 +1,7 @@
-//! Connections for reading, opened when they are first needed and kept.
+//! A pool of read connections, which are opened on demand and kept open.
 //!
-//! A short read runs on the caller's thread: it takes less than going to another thread and back. A read that may look at
-//! many rows runs on a thread for blocking work.
+//! A short read runs on the caller's thread, because a switch to another thread and back takes longer. A read of
+//! possibly many rows runs on a blocking thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use windlass_engine::port::journal::StoreError;
 
 use crate::database::{Database, Work};
 
-/// How long a read waits for a connection.
+/// Maximum time that a read waits for a connection.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A bounded number of connections that read.
+/// A bounded pool of read connections.
 pub(crate) struct Readers {
     folder: PathBuf,
     free: Mutex<Vec<Database>>,
@@ -24,13 +24,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Opens no connection yet.
+    /// Creates the pool. Opens no connection yet.
     pub fn new(folder: &Path, connections: u32) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(connections as usize));
         Arc::new(Self { folder: folder.to_owned(), free: Mutex::default(), permits, connections })
     }
 
-    /// Reads a few rows, on this thread.
+    /// Reads a few rows, on the caller's thread.
     pub async fn read<T>(
         &self,
         read: impl FnOnce(&Database) -> Result<T, StoreError>,
@@ -39,7 +39,8 @@ impl Readers {
         self.with_connection(read)
     }
 
-    /// Reads what may be many rows, on a thread for blocking work. Once begun, it goes on even if the caller stops waiting.
+    /// Reads possibly many rows, on a blocking thread. A read that has begun
+    /// continues even if the caller stops waiting.
     pub async fn scan<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Database) -> Result<T, StoreError> + Send + 'static,
@@ -53,7 +54,7 @@ impl Readers {
         .await
     }
 
-    /// What the connections have done since the last call.
+    /// Returns the work of the connections since the last call.
     pub async fn take_work(&self) -> Result<Work, StoreError> {
         let all = Arc::clone(&self.permits).acquire_many_owned(self.connections).await;
         let _all = all.map_err(|_| no_connection())?;
@@ -72,7 +73,7 @@ impl Readers {
         permit.ok().and_then(Result::ok).ok_or_else(no_connection)
     }
 
-    /// Takes a free connection or opens one: the caller's permit says that there may be one more.
+    /// Takes a free connection or opens one. The caller's permit ensures that the pool has a free slot.
     fn with_connection<T>(
         &self,
         read: impl FnOnce(&Database) -> Result<T, StoreError>,
@@ -93,7 +94,7 @@ fn no_connection() -> StoreError {
     StoreError::Unavailable { why }
 }
 
-/// Runs work that blocks on a thread for it.
+/// Runs blocking work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,6 +1,6 @@
-//! Sums up what runs used.
+//! Sums up the usage of runs.
 //!
-//! It reads precomputed sums, or rows of runs if an interval begins within a quarter of a day; never a journal.
+//! Reads precomputed sums, or rows of runs if an interval begins within a quarter of a day. Never reads a journal.
 
 mod counted;
 
@@ -12,10 +12,10 @@ use crate::column::{time, whole};
 use crate::database::Database;
 use crate::writer::usage::{FIGURES, QUARTER_MS};
 
-/// A row's beginning of its part of the time.
+/// SQL for the start of the interval that contains a row.
 const BUCKET: &str = "?1 + (started_at - ?1) / ?3 * ?3";
 
-/// Reads a row of sums: the part of the time, model, agent, owner and threads, then the figures in their order.
+/// Reads a row of sums: the interval, model, agent, owner and threads, then the figures in their order.
 fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
     let figure = |index: usize| row.get::<_, i64>(index).map(|figure| figure.max(0).cast_unsigned());
     Ok(UsageRow {
@@ -39,17 +39,17 @@ fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
     })
 }
 
-/// What runs used.
+/// Returns the usage of runs.
 pub(crate) fn usage(db: &Database, query: &UsageQuery) -> Result<Usage, StoreError> {
     let part_ms = query.part_ms()?;
     if query.thread.is_none() && begins_in_quarters(query, part_ms) {
         return db.transaction("BEGIN", || counted::usage(db, query, part_ms));
     }
-    // The statements agree with each other.
+    // In one transaction, so that all statements read the same snapshot.
     db.transaction("BEGIN", || of_rows(db, query, part_ms))
 }
 
-/// Whether every part of the time begins with a quarter.
+/// Whether every interval begins at the start of a quarter of a day.
 fn begins_in_quarters(query: &UsageQuery, part_ms: u64) -> bool {
     let is_whole = |ms: u64| ms.is_multiple_of(QUARTER_MS.cast_unsigned());
     is_whole(query.from.0) && (is_whole(part_ms) || query.until.since(query.from) <= part_ms)

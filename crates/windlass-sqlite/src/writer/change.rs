@@ -1,6 +1,6 @@
 //! Requests to the writer and its responses.
 //!
-//! The caller encodes a change, so that the writer only writes.
+//! The caller encodes a change, so that the writer's thread only writes.
 
 use std::collections::HashSet;
 
@@ -48,18 +48,19 @@ pub(crate) enum Write {
     Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
-    /// Deletes blobs that no thread names, those of deleted threads first. The writer repeats it until none is left.
+    /// Deletes blobs that no thread names, those of deleted threads first. The writer
+    /// repeats it until no such blob is left.
     Collect(Until),
     /// Writes a row to verify that the store is writable.
     Check,
 }
 
-/// When a collection is acknowledged.
+/// When the writer acknowledges a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// After its first group.
+    /// After the collection's first group.
     FirstGroup,
-    /// Once the blobs of every deleted thread are gone.
+    /// Once the blobs of every deleted thread are deleted.
     DeletedThreads,
 }
 
@@ -67,19 +68,19 @@ pub(crate) enum Until {
 pub(crate) enum Written {
     /// Success without a value.
     Nothing,
-    /// For a claim.
+    /// The result of a claim.
     Claim(Claim),
-    /// For claims of threads that need a driver.
+    /// The result of claims of threads that need a driver.
     Due(Vec<Due>),
-    /// For a posted input.
+    /// The result of posting an input.
     Posted(Posted),
-    /// For a collection.
+    /// The result of a collection.
     Collected {
         /// Whether the collection has reached the point that [`Until`] requests. If not, the writer responds after a
         /// later group.
         is_done: bool,
     },
-    /// For a check: SQLite's `synchronous` setting of the writing connection.
+    /// The result of a check: SQLite's `synchronous` setting of the writing connection.
     Checked {
         /// 0 is off, 1 normal, 2 full, 3 extra.
         synchronous: i64,

@@ -1,7 +1,7 @@
 //! The changes within a group's transaction: one function per change.
 //!
-//! Nothing here begins or commits. A function that fails may leave half a change behind; the group rolls back to the
-//! savepoint.
+//! Begins and commits no transaction. A function that fails may leave half a change behind;
+//! the group rolls back to the savepoint.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupt
 const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3, workspace = ?4 WHERE number = ?1 \
     AND (minute IS NOT ?2 OR owner IS NOT ?3 OR workspace IS NOT ?4)";
 const EVENT: &str = "INSERT INTO events (position, body, checksum) VALUES (?1, ?2, ?3)";
-// The same bytes over the same row write no page; over a damaged one they heal it.
+// Writing the same bytes to the same row writes no page. Over a damaged row, the write repairs it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
 const RUN: &str = "INSERT INTO runs (run, number, agent, model, from_seq, started_at, totals, workspace, owner, \
@@ -65,7 +65,7 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2
 const DELETE_RUNS: &str = "DELETE FROM runs WHERE number = ?1";
 const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
 
-/// Makes changes on the connection that writes.
+/// Makes changes on the writing connection.
 pub(crate) struct Changes {
     db: Database,
     collection: Collection,
@@ -74,17 +74,17 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Makes changes on a connection, as a node.
+    /// Makes changes on a connection, on behalf of a node.
     pub fn new(db: Database, node: Arc<Node>, clock: Arc<dyn Clock>) -> Self {
         Self { db, collection: Collection::new(&node), node, clock }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn db(&self) -> &Database {
         &self.db
     }
 
-    /// Appends a batch where its epoch and expected position are still the thread's.
+    /// Appends a batch if its epoch and expected position match the thread's.
     pub fn append(&mut self, append: &PreparedAppend) -> Result<Seq, AppendError> {
         let batch = &append.batch;
         let found = if batch.is_new { self.made(&batch.thread) } else { self.known(&batch.thread) };
@@ -101,7 +101,7 @@ impl Changes {
         self.append_rows(found.number, append).map_err(AppendError::Failed)
     }
 
-    /// Whether the last [`Write::Collect`] left blobs for another one. Returns `true` once for each.
+    /// Whether the last [`Write::Collect`] left blobs for another one. Returns `true` once for each such collection.
     pub fn has_more_to_collect(&mut self) -> bool {
         self.collection.has_more()
     }
@@ -111,7 +111,8 @@ impl Changes {
         record::apply(&self.db, changes, self.clock.now().0)
     }
 
-    /// Makes a thread that this node drives from the start; one that exists belongs to somebody else.
+    /// Creates a thread that this node drives from the start. Returns the row of an existing thread as
+    /// if this node did not own the thread.
     fn made(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
         let now = whole(self.clock.now().0);
         match self.db.first(MAKE, params![thread.as_str(), now, self.node.id()], Found::read)? {
@@ -184,7 +185,7 @@ impl Changes {
             let values = params![run.run.as_str(), number, run_status_code(status), finished_at];
             self.db.run(RUN_ENDED, values)?;
         }
-        // A run of a thread that is driven changes with each step, and is counted once it stands still.
+        // A driven thread's run changes with each step. It is counted once its row no longer changes.
         let stands_still = run.status.is_some() || thread.status != ThreadStatus::Running;
         if stands_still && run.queued.is_none() { usage::add(&self.db, number, &run.run) } else { Ok(()) }
     }
@@ -210,7 +211,7 @@ impl Changes {
         self.db.run(LISTED, values).map(drop)
     }
 
-    /// Makes any other change.
+    /// Makes a change other than an append or a change of records.
     pub fn write(&mut self, write: &Write) -> Result<Written, StoreError> {
         match write {
             Write::Claim(thread) => self.claim(thread).map(Written::Claim),
@@ -256,7 +257,7 @@ impl Changes {
         Ok(Claim::Taken { head, inbox })
     }
 
-    /// Claims those of some threads that still need a driver and that no live node holds.
+    /// Claims those of `threads` that still need a driver and that no live node holds.
     fn claim_due(&mut self, threads: &[ThreadId]) -> Result<Vec<Due>, StoreError> {
         let mut due = Vec::with_capacity(threads.len());
         for thread in threads {
@@ -275,14 +276,14 @@ impl Changes {
         Ok(due)
     }
 
-    /// Gives a thread to this node in another epoch. Returns its head, and whether its inbox has rows.
+    /// Assigns a thread to this node under a new epoch. Returns its head, and whether its inbox has rows.
     fn take(&mut self, found: &Found) -> Result<(Head, bool), StoreError> {
         self.db.run(CLAIM, params![found.number, self.node.id()])?;
         let inbox = inbox::is_waiting(&self.db, found.number)?;
         Ok((Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox))
     }
 
-    /// Posts an input. Only a message makes a thread: any other input to a thread that does not exist is a mistake.
+    /// Posts an input. Only a message creates a thread: any other input to a thread that does not exist is a mistake.
     fn post(
         &mut self,
         thread: &ThreadId,
@@ -357,7 +358,7 @@ impl Changes {
     }
 }
 
-/// A thread's row as the writer needs it.
+/// The columns of a thread's row that the writer needs.
 struct Found {
     number: i64,
     deleted: bool,
@@ -379,12 +380,12 @@ impl Found {
     }
 }
 
-/// Whether an input may make the thread that it is for.
+/// Whether an input may create its thread.
 pub(crate) fn is_message(input: &Input) -> bool {
     matches!(input, Input::Message(_))
 }
 
-/// Where an event lies in the table: see `001_journal.sql`.
+/// Returns an event's key in the table: see `001_journal.sql`.
 pub(crate) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
     match (i32::try_from(number), u32::try_from(seq.0)) {
         (Ok(number), Ok(seq)) => Ok(i64::from(number) << 32 | i64::from(seq)),

@@ -1,4 +1,4 @@
-//! Inputs that wait for a thread's owner, and the outcomes of consumed inputs.
+//! Pending inputs of a thread's owner, and the outcomes of consumed inputs.
 //!
 //! `read.rs` reads them.
 
@@ -17,14 +17,14 @@ const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = 
 const WAITING: &str = "SELECT 1 FROM inbox WHERE number = ?1 AND consumed_at IS NULL LIMIT 1";
 const IS_FULL: &str = "SELECT 1 FROM inbox INDEXED BY inbox_waiting WHERE number = ?1 AND consumed_at IS NULL \
     LIMIT 1 OFFSET ?2 - 1";
-// In groups, so that no post takes as long as a day had inputs.
+// Limited to 1000 rows, so that no single post has to delete all outcomes of a day.
 const PURGE: &str = "DELETE FROM inbox WHERE place IN (SELECT place FROM inbox INDEXED BY inbox_consumed \
     WHERE consumed_at < ?1 ORDER BY consumed_at LIMIT 1000)";
 const FORGET: &str = "DELETE FROM inbox WHERE number = ?1 AND id = ?2 AND consumed_at < ?3";
 const DELETE: &str = "DELETE FROM inbox WHERE number = ?1";
 
-/// Posts an input to a thread and deletes outcomes that are no longer kept. Returns `None` if the input is new, and what
-/// is known of it otherwise.
+/// Posts an input to a thread, and deletes expired outcomes. Returns `None` if the input
+/// is new; otherwise its stored state.
 pub(super) fn post(
     db: &Database,
     number: i64,
@@ -46,7 +46,7 @@ pub(super) fn post(
     Ok(None)
 }
 
-/// Records the outcome of an input. Fails if the input does not wait.
+/// Records the outcome of an input. Fails if the input is not pending.
 pub(super) fn consume(
     db: &Database,
     number: i64,
@@ -60,7 +60,7 @@ pub(super) fn consume(
     Ok(())
 }
 
-/// Whether an input waits.
+/// Whether an input is pending.
 pub(super) fn is_waiting(db: &Database, number: i64) -> Result<bool, Fault> {
     db.exists(WAITING, params![number])
 }

@@ -1,4 +1,4 @@
-//! Maintains the sums of what runs used, in the transaction that changes a run.
+//! Maintains the sums of the usage of runs, in the transaction that changes a run.
 //!
 //! A run that changes with each step is not counted: see `009_rows.sql`. `read/usage.rs` reads the sums.
 
@@ -11,20 +11,21 @@ use windlass_machine::RunId;
 use crate::database::Database;
 use crate::fault::Fault;
 
-/// A quarter of a day in milliseconds. Charts of a week and longer have steps that are multiples of it.
+/// A quarter of a day in milliseconds. The steps of charts of a week or longer are multiples of it.
 pub(crate) const QUARTER_MS: i64 = 6 * 60 * 60 * 1000;
 
-/// Stands for "none" where a quarter is stored or read.
+/// Means "no quarter" in stored and queried values.
 pub(crate) const NO_QUARTER: i64 = -1;
 
-/// The sum of a figure of the totals. A provider's invented figure must not overflow it: no run uses so much.
+/// Sums a figure of the totals. The limit prevents an overflow by a provider's
+/// invented figure: no real run uses so much.
 macro_rules! sum {
     ($figure:literal) => {
         concat!("sum(min(coalesce(json_extract(totals, '$.", $figure, "'), 0), 1000000000000))")
     };
 }
 
-/// The figures of a row of `usage`, with their sums over rows of `runs`.
+/// The figures of a row of `usage`, each with the SQL that sums it over rows of `runs`.
 pub(crate) const FIGURES: [(&str, &str); 12] = [
     ("runs", "count(*)"),
     ("ended", "count(finished_at)"),
@@ -47,7 +48,7 @@ const OF_RUN: &str = "run = ?2 AND number = ?1";
 const OF_THREAD: &str = "number = ?1";
 const OF_ALL: &str = "TRUE";
 
-/// Adds the counted runs that meet a condition to `usage`, `sign` times.
+/// Returns the statement that adds the counted runs that meet a condition to `usage`, `sign` times.
 fn add_runs(sign: i64, which: &str) -> String {
     let names = FIGURES.map(|(name, _)| name).join(", ");
     let sums = FIGURES.map(|(_, sum)| format!("{sign} * {sum}")).join(", ");
@@ -60,7 +61,8 @@ fn add_runs(sign: i64, which: &str) -> String {
     )
 }
 
-/// Adds the threads of the counted runs that meet a condition to `usage_threads`, `sign` times.
+/// Returns the statement that adds the threads of the counted runs that meet a
+/// condition to `usage_threads`, `sign` times.
 fn add_threads(sign: i64, which: &str) -> String {
     format!(
         "WITH found AS (SELECT DISTINCT number, started_at / {QUARTER_MS} AS quarter, workspace, owner, model, agent \
@@ -86,7 +88,7 @@ const COUNT: &str = "UPDATE runs SET counted = ?3 WHERE run = ?2 AND number = ?1
 const ADD_THREAD: &str = "INSERT INTO usage_threads (quarter, workspace, owner, previous, by_model, model, agent, threads) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
     ON CONFLICT (quarter, workspace, owner, previous, by_model, model, agent) DO UPDATE SET threads = threads + ?8";
-// A row without runs counts nothing. `?1` to `?3` narrow the search to the quarter, the tenant and the owner of a change.
+// A row without runs is obsolete. `?1` to `?3` limit the search to the quarter, the tenant and the owner of a change.
 const CLEAR_RUNS: &str =
     "DELETE FROM usage WHERE quarter = ?1 AND workspace = ?2 AND owner = ?3 AND runs = 0";
 const CLEAR_THREADS: &str =
@@ -94,8 +96,8 @@ const CLEAR_THREADS: &str =
 const NEXT_QUARTER: &str = "SELECT started_at / ?3, workspace, owner FROM runs INDEXED BY runs_by_time \
     WHERE number = ?1 AND started_at >= ?2 ORDER BY started_at LIMIT 1";
 
-/// The counted runs of a thread around a quarter, of one model and agent or of all: whether there is one in the quarter,
-/// and the nearest quarters before and after it that have one.
+/// Returns a query for a thread's counted runs around a quarter, of one model and agent or of all. It returns whether
+/// the quarter has such a run, and the nearest quarters before and after it that have one.
 fn near() -> String {
     let runs = "FROM runs INDEXED BY runs_by_time WHERE number = ?1 AND counted = 1 \
         AND (?3 IS NULL OR model = ?3 AND agent = ?4)";
@@ -110,7 +112,7 @@ fn near() -> String {
     )
 }
 
-/// Statements that are put together from constants.
+/// Statements that are assembled once from constants.
 static ADD: LazyLock<String> = LazyLock::new(|| add_runs(1, OF_RUN));
 static SUBTRACT: LazyLock<String> = LazyLock::new(|| add_runs(-1, OF_RUN));
 static NEAR: LazyLock<String> = LazyLock::new(near);
@@ -119,7 +121,7 @@ static SUBTRACT_ALL: LazyLock<[String; 2]> =
 
 /// Fills the sums from the rows of runs.
 pub(crate) fn sum_all(db: &Database) -> Result<(), StoreError> {
-    // Runs of threads that are driven are counted as soon as their rows stand still.
+    // Runs of driven threads are counted as soon as their rows no longer change.
     const COUNT_ALL: &str = "UPDATE runs SET counted = 1 WHERE queued IS NULL AND (status IS NOT NULL \
         OR (SELECT status FROM threads WHERE threads.number = runs.number) <> 1)";
     db.run(COUNT_ALL, [])?;
@@ -128,7 +130,7 @@ pub(crate) fn sum_all(db: &Database) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A run's place in the sums.
+/// The key of a run's row in the sums.
 struct Place {
     quarter: i64,
     workspace: String,
@@ -153,7 +155,7 @@ impl Place {
     }
 }
 
-/// Counts a run, whose row has its newest figures.
+/// Adds a run to the sums. Its row must have its newest figures.
 pub(super) fn add(db: &Database, number: i64, run: &RunId) -> Result<(), Fault> {
     let Some(place) = Place::find(db, number, run)?.filter(|place| !place.is_counted) else {
         return Ok(());
@@ -163,7 +165,7 @@ pub(super) fn add(db: &Database, number: i64, run: &RunId) -> Result<(), Fault> 
     db.run(&ADD, params![number, run.as_str()]).map(drop)
 }
 
-/// Takes a run out of the sums if it is counted. Called before its row changes.
+/// Subtracts a run from the sums if it is counted. Called before its row changes.
 pub(super) fn remove(db: &Database, number: i64, run: &RunId) -> Result<(), Fault> {
     let Some(place) = Place::find(db, number, run)?.filter(|place| place.is_counted) else {
         return Ok(());
@@ -174,7 +176,7 @@ pub(super) fn remove(db: &Database, number: i64, run: &RunId) -> Result<(), Faul
     db.run(CLEAR_RUNS, params![place.quarter, place.workspace, place.owner]).map(drop)
 }
 
-/// Takes every run of a thread out of the sums. Called before its rows are deleted.
+/// Subtracts every run of a thread from the sums. Called before its rows are deleted.
 pub(super) fn remove_thread(db: &Database, number: i64) -> Result<(), Fault> {
     for statement in &*SUBTRACT_ALL {
         db.run(statement, params![number])?;
@@ -192,8 +194,8 @@ pub(super) fn remove_thread(db: &Database, number: i64) -> Result<(), Fault> {
     }
 }
 
-/// Counts a thread in a quarter, or no longer, unless it has another counted run there. Called while the run itself is
-/// not counted.
+/// Adds or subtracts a thread in a quarter, unless the thread has another counted run in the quarter. Called
+/// while the run itself is not counted.
 fn change_threads(db: &Database, number: i64, place: &Place, sign: i64) -> Result<(), Fault> {
     change_threads_of(db, number, place, Runs::Alike, sign)?;
     change_threads_of(db, number, place, Runs::All, sign)
@@ -213,7 +215,7 @@ fn change_threads_of(db: &Database, number: i64, place: &Place, runs: Runs, sign
         add_thread(db, place, runs, place.quarter, before, sign)?;
     }
     if let Some(after) = near.after {
-        // It follows this quarter now, and no longer the one before.
+        // The later quarter's predecessor is now this quarter instead of `before`.
         add_thread(db, place, runs, after, place.quarter, sign)?;
         if let Some(before) = near.before {
             add_thread(db, place, runs, after, before, -sign)?;
@@ -242,19 +244,19 @@ fn add_thread(
     Ok(())
 }
 
-/// Of which runs a thread is counted.
+/// Which counted runs of a thread are compared.
 #[derive(Clone, Copy)]
 enum Runs {
-    /// Those of one model and agent.
+    /// Runs of the same model and agent.
     Alike,
-    /// All.
+    /// All runs.
     All,
 }
 
 /// Counted runs of a thread around a quarter.
 #[derive(Default)]
 struct Near {
-    /// Whether there is one in the quarter.
+    /// Whether the quarter itself has a counted run.
     is_there: bool,
     before: Option<i64>,
     after: Option<i64>,

@@ -1,7 +1,7 @@
 //! Finds threads by a part of their title, with an index of three-character sequences.
 //!
-//! Candidates are compared with the titles themselves. A part that many titles contain is not looked up here, because a
-//! list by time soon fills a page with them.
+//! Candidates are compared with the titles themselves. A part that many titles contain is not looked up in the index: a
+//! list by time soon fills a page with such threads.
 
 use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
@@ -9,24 +9,24 @@ use windlass_engine::port::journal::StoreError;
 use crate::column::stored;
 use crate::database::Database;
 
-/// Most threads looked up by number.
+/// Maximum number of threads that are looked up by number.
 const FEW: usize = 1_000;
-/// Characters of the sequences in the index.
+/// Length of the sequences in the index, in characters.
 const SEQUENCE_CHARS: usize = 3;
-/// Most sequences looked up for a part that is shorter than one.
+/// Maximum number of sequences looked up for a part that is shorter than a sequence.
 const SEQUENCES: usize = 200;
 
 /// The threads whose title contains a part.
 pub(super) enum Found {
-    /// The numbers of all of them.
+    /// The numbers of all matching threads.
     Few(Vec<i64>),
-    /// More than are worth looking up.
+    /// More matches than a lookup by number is efficient for.
     Many,
 }
 
 /// Finds the threads whose title contains a part, both in lower case.
 pub(super) fn find(db: &Database, part: &str) -> Result<Found, StoreError> {
-    // Titles have no control characters, and the index stops at the first NUL.
+    // Titles contain no control characters, and the index stops at the first NUL.
     if part.contains('\0') {
         return Ok(Found::Few(Vec::new()));
     }
@@ -46,7 +46,7 @@ pub(super) fn find(db: &Database, part: &str) -> Result<Found, StoreError> {
     Ok(if numbers.len() > FEW { Found::Many } else { Found::Few(numbers) })
 }
 
-/// The sequences of the index that begin with a part; `None` if many titles contain one.
+/// Returns the sequences of the index that begin with a part. Returns `None` if many titles contain such a sequence.
 fn sequences(db: &Database, part: &str) -> Result<Option<Vec<String>>, StoreError> {
     const SEQUENCES_FROM: &str =
         "SELECT term, doc FROM title_parts WHERE term >= ?1 AND term < ?1 || char(1114111) LIMIT ?2";
@@ -59,7 +59,7 @@ fn sequences(db: &Database, part: &str) -> Result<Option<Vec<String>>, StoreErro
     Ok(Some(rows.into_iter().map(|(sequence, _)| sequence).collect()))
 }
 
-/// Quotes a string of the index's query language.
+/// Quotes a string for the index's query language.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

@@ -1,7 +1,7 @@
 //! Usage from the sums that `writer/usage.rs` maintains.
 //!
-//! Rows of runs are read only for uncounted runs, whose threads are being driven, and for runs that began in the
-//! quarter in which the queried time ends.
+//! Rows of runs are read only for two kinds of runs: uncounted runs, whose threads are being driven, and runs that
+//! began in the quarter of a day in which the queried time ends.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,13 +14,13 @@ use crate::column::{time, whole};
 use crate::database::Database;
 use crate::writer::usage::{FIGURES, NO_QUARTER, QUARTER_MS};
 
-/// The quarters from `?1` up to `?2` that have sums. Jumps from one to the next by the key.
+/// SQL for the quarters from `?1` up to `?2` that have sums. Jumps from one quarter to the next by the key.
 const QUARTERS: &str = "WITH RECURSIVE quarters (quarter) AS ( \
     SELECT min(quarter) FROM usage WHERE quarter >= ?1 \
     UNION ALL SELECT (SELECT min(usage.quarter) FROM usage WHERE usage.quarter > quarters.quarter) FROM quarters \
         WHERE quarters.quarter < ?2)";
 
-/// Which of them count, and for whom. A row is found by quarter, tenant and owner.
+/// Returns the condition for the rows that match the query. A row is found by quarter, tenant and owner.
 fn which(query: &UsageQuery) -> &'static str {
     match (&query.workspace, &query.owner) {
         (Some(_), Some(_)) => "quarter < ?2 AND workspace = ?3 AND owner = ?4",
@@ -30,32 +30,32 @@ fn which(query: &UsageQuery) -> &'static str {
     }
 }
 
-/// The time that is asked for, in milliseconds and quarters.
+/// The queried time, in milliseconds and in quarters of a day.
 struct Span {
     from: i64,
     until: i64,
     part_ms: i64,
     /// The first quarter.
     first: i64,
-    /// The quarter after the last one whose sums count.
+    /// The quarter after the last one whose sums are used.
     end: i64,
 }
 
 impl Span {
-    /// Where the part of the time begins that has a moment.
+    /// Returns the start of the interval that contains a time.
     fn bucket(&self, at: i64) -> i64 {
         self.from + (at - self.from) / self.part_ms * self.part_ms
     }
 }
 
-/// What runs used. The caller has begun a transaction, so that all reads agree with each other.
+/// Returns the usage of runs. The caller has begun a transaction, so that all reads see the same snapshot.
 pub(super) fn usage(db: &Database, query: &UsageQuery, part_ms: u64) -> Result<Usage, StoreError> {
     if query.until <= query.from {
         return Ok(Usage::default());
     }
     let (from, until) = (whole(query.from.0), whole(query.until.0));
     let last = until / QUARTER_MS;
-    // Mostly the time ends now, so that no run of its last quarter began later.
+    // The queried time usually ends now, so no run of its last quarter began later.
     let is_last_whole = until % QUARTER_MS != 0 && !has_later(db, query, until)?;
     let end = if is_last_whole { last + 1 } else { last };
     let span = Span { from, until, part_ms: whole(part_ms), first: from / QUARTER_MS, end };
@@ -66,7 +66,7 @@ pub(super) fn usage(db: &Database, query: &UsageQuery, part_ms: u64) -> Result<U
     Ok(sums.into_usage())
 }
 
-/// Whether a run began at a moment or later in its quarter.
+/// Whether a run began at `until` or later in the same quarter.
 fn has_later(db: &Database, query: &UsageQuery, until: i64) -> Result<bool, StoreError> {
     const OF_OWNER: &str = "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_owner \
         WHERE owner = ?3 AND started_at >= ?1 AND started_at < ?2)";
@@ -77,7 +77,7 @@ fn has_later(db: &Database, query: &UsageQuery, until: i64) -> Result<bool, Stor
     Ok(db.value(text, params![until, end, query.owner.as_ref().map(Principal::as_str)])?)
 }
 
-/// A row of an answer, by the beginning of its part of the time, model, agent and owner.
+/// Key of a result row: start of its interval, model, agent and owner.
 type Key = (i64, String, String, String);
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ struct Sums {
     threads: u64,
 }
 
-/// The threads of a quarter, see `009_rows.sql`.
+/// SQL columns for the threads of a quarter, see `009_rows.sql`.
 struct ThreadColumns {
     quarter: i64,
     owner: String,
@@ -112,15 +112,15 @@ impl ThreadColumns {
     }
 }
 
-/// A run that the sums do not have, and the counted runs of its thread among the sums.
+/// SQL columns for a run that the sums do not include, compared with the counted runs of its thread.
 struct OtherColumns {
     number: i64,
     row: UsageRow,
-    /// Whether one is in the same part of the time, of the same model and agent.
+    /// Whether a counted run has the same interval, model and agent.
     is_alike_there: bool,
-    /// Whether one is in the same part of the time.
+    /// Whether a counted run has the same interval.
     is_there: bool,
-    /// Whether there is one at all.
+    /// Whether the thread has any counted run.
     is_anywhere: bool,
 }
 
@@ -137,7 +137,7 @@ impl OtherColumns {
 }
 
 impl Sums {
-    /// Adds the figures of the sums.
+    /// Adds the figures of the precomputed sums.
     fn add_counted(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
         let figures = FIGURES.map(|(name, _)| name).join(", ");
         let text = format!(
@@ -155,9 +155,9 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds the threads of the sums.
+    /// Adds the numbers of threads of the precomputed sums.
     fn add_threads(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
-        // Threads that were last there before the time are left out by the key.
+        // The key excludes threads whose previous quarter is before the queried time.
         let text = format!(
             "{QUARTERS}, places AS (SELECT DISTINCT quarter, workspace, owner \
                  FROM quarters CROSS JOIN usage USING (quarter) WHERE {}) \
@@ -174,7 +174,7 @@ impl Sums {
             query.owner.as_ref().map(Principal::as_str),
         ];
         let rows = db.all(&text, values, ThreadColumns::read)?;
-        // First what there is, then what is counted twice: no sum falls below 0 in between.
+        // Add all threads first, then subtract those counted twice, so that no sum falls below 0 in between.
         let (all, again): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.previous == NO_QUARTER);
         for row in all {
             let threads = row.threads.max(0).cast_unsigned();
@@ -206,9 +206,9 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds the runs that the sums do not have.
+    /// Adds the runs that the sums do not include.
     fn add_others(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
-        // Each of them by itself, as a group of one row.
+        // Each run is a group of one row.
         let figures = FIGURES.map(|(_, sum)| sum).join(", ");
         let bucket = "(?1 + (runs.started_at - ?1) / ?3 * ?3)";
         let counted = "SELECT 1 FROM runs AS known INDEXED BY runs_by_time \
@@ -260,7 +260,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds the figures of a row that begins at its `bucket` in the part of the time that has it; threads are left out.
+    /// Adds a row's figures, except its threads, to the interval that contains the row's `bucket`.
     fn add(&mut self, row: UsageRow, span: &Span) -> Key {
         let bucket = span.bucket(whole(row.bucket.0));
         let key = (bucket, row.model.to_string(), row.agent.clone(), row.owner.to_string());
