@@ -1,7 +1,7 @@
 //! A tool call as clients see it: its outward id, its arguments as an object, and its result as text blocks.
 //!
-//! The id encodes the call's place in the journal, so that an answer finds the call without a table, even after a
-//! restart. It may also encode the revision of the call that a client was asked about (`revision.rs`).
+//! The id encodes the call's journal position, so that an answer finds the call without a table, even after a restart.
+//! The id may also encode the revision of the call that the client was asked about (`revision.rs`).
 
 use serde_json::{Map, Value, json};
 use windlass::machine::{Block, CallKey, Content, Fact, LONG_TEXT, Message, Outcome, RunId};
@@ -20,8 +20,8 @@ pub struct Call {
     revision: Revision,
 }
 
-/// The outward id of a call: run, step and index. A provider's own id may be of any length, and some providers restart
-/// the numbering in each reply. (SK-L10)
+/// Returns the outward id of a call: run, step and index. A provider's own id may be of any length, and some providers
+/// restart the numbering in each reply. (SK-L10)
 pub fn outward_id(run: &RunId, key: CallKey) -> String {
     format!("{run}-{}-{}", key.step, key.index)
 }
@@ -35,7 +35,7 @@ pub fn named(id: &str) -> Option<(RunId, CallKey)> {
 }
 
 impl Call {
-    /// The calls of a reply, with their keys.
+    /// Returns the calls of a reply, with their keys.
     pub fn of_reply<'a>(
         run: &'a RunId,
         step: u32,
@@ -47,14 +47,14 @@ impl Call {
         })
     }
 
-    /// A call with arguments as the model wrote them.
+    /// Creates a call with the arguments as the model wrote them.
     pub fn new(run: &RunId, key: CallKey, tool: &str, arguments: &Content) -> Self {
         let id = outward_id(run, key);
         let (tool, args) = (tool.to_owned(), args(arguments));
         Self { plain_id: id.clone(), id, tool, args, revision: Revision::default() }
     }
 
-    /// A call of the current step.
+    /// Creates a call of the current step.
     pub fn of_state(run: &RunId, key: CallKey, call: &windlass::machine::Call) -> Self {
         let mut made = Self::new(run, key, call.tool.as_str(), &call.arguments);
         made.revision = Revision::of(call);
@@ -68,14 +68,14 @@ impl Call {
         self.id = self.revision.id(&self.plain_id);
     }
 
-    /// The members that every event about the call has. A tool's title is its name.
+    /// Returns the members that every event about the call has. A tool's title is its name.
     pub fn data(&self) -> Map<String, Value> {
         let mut data = self.title();
         data.insert("args".into(), self.args.clone());
         data
     }
 
-    /// The same members without the arguments.
+    /// Returns the same members as `data`, without the arguments.
     pub fn title(&self) -> Map<String, Value> {
         let mut data = Map::new();
         data.insert("call_id".into(), self.id.as_str().into());
@@ -96,12 +96,12 @@ pub fn args(arguments: &Content) -> Value {
     value.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
-/// The text of a content. Offloaded texts are filled in beforehand; a missing one is replaced by a mark.
+/// Returns the text of a content. The caller fills in offloaded texts beforehand; a missing text is replaced by a mark.
 pub fn text(content: &Content) -> &str {
     content.inline().unwrap_or(LONG_TEXT)
 }
 
-/// A result as text blocks. Media is described by name, type and size.
+/// Formats a result as text blocks. Describes media by name, type and size.
 pub fn blocks(content: &[Block]) -> Vec<Value> {
     let told = content.iter().filter_map(|block| match block {
         Block::Text { text: said, .. } => Some(text(said).to_owned()),
@@ -114,7 +114,7 @@ pub fn blocks(content: &[Block]) -> Vec<Value> {
     told.map(|text| json!({"type": "text", "text": text})).collect()
 }
 
-/// A result as one text.
+/// Formats a result as one text.
 pub fn plain(content: &[Block]) -> String {
     let texts: Vec<String> =
         blocks(content).into_iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();

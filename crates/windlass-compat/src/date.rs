@@ -16,7 +16,8 @@ pub fn iso(at: Timestamp) -> String {
     format!("{moment:.3}")
 }
 
-/// Parses a date or a timestamp; UTC if it has no zone. Returns `None` if it is invalid or before 1970.
+/// Parses a date or a timestamp, in UTC if the text has no zone. Returns `None` if the text is
+/// invalid or the time is before 1970.
 pub fn read(text: &str) -> Option<Timestamp> {
     // An unescaped `+` in a query arrives as a space.
     let text = text.trim().replacen(' ', "+", usize::from(text.contains('T')));

@@ -9,14 +9,14 @@ use windlass::machine::{Answer, Content, InterruptKind, Reply};
 #[derive(Clone, Debug, Default)]
 pub struct Decided {
     pub is_yes: bool,
-    /// The reason of a denial, which the model reads. For a question, the reply.
+    /// The reason of a denial, which the model reads. For a question: the reply.
     pub reason: Option<String>,
     /// Replacement arguments of the call, or the values of a form.
     pub parameters: Option<Map<String, Value>>,
 }
 
 impl Decided {
-    /// The answer for an interrupt of this kind. (SK-X9, ZE-H4, ZE-H6)
+    /// Returns the answer for an interrupt of this kind. (SK-X9, ZE-H4, ZE-H6)
     pub fn answer(self, kind: &InterruptKind) -> Answer {
         let Self { is_yes, reason, parameters } = self;
         let reason = reason.filter(|reason| !reason.is_empty());

@@ -1,13 +1,13 @@
 //! Fetches the offloaded texts of an event, so that the mapping to a dialect is a pure function.
 //!
-//! A text that is missing or exceeds the size limit is replaced by a mark.
+//! A mark replaces a text that is missing or exceeds the size limit.
 
 use std::sync::Arc;
 
 use windlass::machine::{Block, Content, Event, Fact, InterruptKind, Message};
 use windlass::{Engine, Update};
 
-/// Most bytes fetched for one response. Texts beyond it are not fetched.
+/// Maximum number of bytes fetched for one response. Texts beyond this limit are not fetched.
 pub const ROOM_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Fills in the texts of an update.
@@ -18,7 +18,7 @@ pub async fn filled(engine: &Engine, mut update: Update) -> Update {
     update
 }
 
-/// Fetches the client-visible texts of an event while `room` bytes are left.
+/// Fetches the client-visible texts of an event, as far as the remaining `room` in bytes allows.
 pub async fn fill(engine: &Engine, event: &mut Event, room: &mut u64) {
     match &mut event.fact {
         Fact::MessageReceived { message, .. }

@@ -1,7 +1,7 @@
 //! Tracks which part of a streamed text was sent, so that the fragments add up to the whole text.
 //!
-//! A sent fragment cannot be retracted. After a failed attempt its text stays, and the next attempt continues it as far
-//! as both agree.
+//! A sent fragment cannot be retracted. After a failed attempt, its text remains, and the next attempt
+//! continues the text as far as both agree.
 
 use windlass::machine::Message;
 
@@ -12,7 +12,7 @@ use super::call::text;
 pub struct Flow {
     /// The text received in this attempt.
     heard: String,
-    /// How many bytes of `heard` were sent.
+    /// Number of bytes of `heard` that were sent.
     shown_bytes: usize,
     /// Text sent by an earlier attempt, kept until the new attempt differs from it or extends it.
     before: String,
@@ -28,7 +28,7 @@ impl Flow {
     /// Sets the text received so far. Returns the text to send.
     pub fn set(&mut self, whole: &str) -> Option<String> {
         if !whole.starts_with(&self.heard[..self.shown_bytes]) {
-            // The final text differs from its fragments. The sent text stays.
+            // The final text differs from its fragments. The sent text cannot be changed.
             return None;
         }
         whole.clone_into(&mut self.heard);
@@ -62,7 +62,7 @@ impl Flow {
     }
 }
 
-/// The text of a message.
+/// Returns the text of a message.
 pub fn said(message: &Message) -> String {
     message.texts().map(text).collect()
 }

@@ -1,6 +1,6 @@
-//! Caches folds of journals between requests, so that a request reads only the events since the last one.
+//! Caches folds of journals between requests, so that a request reads only the events since the previous request.
 //!
-//! A fold is a function of its journal, so evicting it loses nothing. Access to a thread is checked elsewhere.
+//! A fold is a function of its journal, so evicting a fold loses nothing. The callers check access to the thread.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +11,16 @@ use windlass::{Engine, EngineError};
 
 use crate::fill::{ROOM_BYTES, fill};
 
-/// Events per read.
+/// Number of events per read.
 const PAGE: usize = 512;
 
-/// Most bytes of events in all cached folds, with their fetched texts. A fold is at most about as large as its events.
+/// Maximum size of the events in all cached folds in bytes, with their fetched texts. A fold is
+/// at most about as large as its events.
 const KEPT_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// A dialect's state that is folded from a journal.
+/// A dialect's state, which is folded from a journal.
 pub trait JournalFold: Clone + Default + Send {
-    /// Applies the next event. Its offloaded texts must be filled in.
+    /// Applies the next event. The caller must fill in its offloaded texts first.
     fn apply(&mut self, seq: Seq, event: &Event);
 }
 
@@ -35,9 +36,9 @@ struct Kept<F> {
     fold: F,
     /// The last applied event, as journaled.
     last: Option<Recorded>,
-    /// Bytes of texts that may still be fetched.
+    /// Remaining number of bytes of texts that may be fetched.
     room: u64,
-    /// Bytes of the events as JSON, with the fetched texts.
+    /// Size of the events as JSON with the fetched texts, in bytes.
     size_bytes: usize,
 }
 
@@ -46,7 +47,7 @@ impl<F: JournalFold> Folds<F> {
     pub async fn read(&self, engine: &Engine, thread: &ThreadId) -> Result<F, EngineError> {
         let mut kept = self.take(thread);
         loop {
-            // Reads the last event again. It differs if the thread was deleted and created again under the same id.
+            // Read the last event again: it differs if the thread was deleted and created again under the same id.
             let after = kept.last.as_ref().map_or(Seq::default(), |last| Seq(last.seq.0.saturating_sub(1)));
             let mut page = engine.thread(thread).events(after, PAGE).await?;
             let is_end = page.len() < PAGE;

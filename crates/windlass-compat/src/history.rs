@@ -1,7 +1,7 @@
 //! The conversation that a client had before its session began here.
 //!
-//! It is sent with the first message and carries the same weight as the user's text, regardless of the role a line
-//! names.
+//! The conversation is sent with the first message. It has the same authority as the user's
+//! text, for every role that a line names.
 
 use serde::Deserialize;
 use windlass::EngineError;
@@ -16,7 +16,7 @@ pub struct Line {
     pub content: String,
 }
 
-/// The newest lines as text for the agent.
+/// Formats the newest lines as text for the agent.
 pub fn told(lines: &[Line], newest: usize) -> Option<String> {
     let lines = &lines[lines.len().saturating_sub(newest)..];
     let told: String = lines.iter().map(|line| format!("\n[{}] {}", line.role, line.content)).collect();
@@ -34,7 +34,7 @@ pub async fn title(
     app.engine.thread(thread).send(Input::Title { title, by: caller.user().clone() }).await.map(drop)
 }
 
-/// Characters of a title; the engine's limit.
+/// Maximum length of a title in characters: the engine's limit.
 const TITLE_CHARS: usize = 59;
 
 #[cfg(test)]

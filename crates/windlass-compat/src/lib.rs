@@ -1,6 +1,6 @@
 //! Outward dialects: interfaces of other products over the same engine, each under a prefix.
 //!
-//! A dialect maps names and shapes. It makes no decision about a run and stores nothing that the journal has.
+//! A dialect maps names and shapes. It makes no decision about a run and stores no data that the journal has.
 
 mod agui;
 mod call;
@@ -29,7 +29,7 @@ use windlass_server::http::state::dialect::Dialect;
 #[cfg(any(fuzzing, feature = "testing"))]
 use self::agui::RunInput;
 
-/// The dialects that are enabled in the settings.
+/// Returns the dialects that the settings enable.
 pub fn served(settings: &DialectsFile) -> Vec<Arc<dyn Dialect>> {
     let all: [(Name, Arc<dyn Dialect>); 4] = [
         (Name::Skyflo, Arc::new(skyflo::SkyfloDialect)),

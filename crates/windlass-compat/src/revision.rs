@@ -1,4 +1,4 @@
-//! The revision of a call that a client was asked about, and the binding of an answer to it.
+//! The revision of a call that a client was asked about. Binds an answer to that revision.
 //!
 //! Dialects identify an approval by its call. A second approval of a call may be requested after an edit or a change of
 //! its tool. The outward id then ends in the approval digest, and an answer with an older id is rejected.
@@ -10,9 +10,9 @@ use windlass_server::http::problem::Problem;
 
 use super::call::{Call as OutwardCall, named};
 
-/// Separates the call's id from the digest.
+/// Separator between the call's id and the digest.
 const MARK: &str = "-v";
-/// Hexadecimal digits of the digest in an id: 128 bits, so that collisions are infeasible.
+/// Number of hexadecimal digits of the digest in an id: 128 bits, so that collisions are infeasible.
 const DIGITS: usize = 32;
 
 /// The approval digests that determine a call's outward id.
@@ -27,7 +27,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The revision of a call of the current step.
+    /// Returns the revision of a call of the current step.
     pub fn of(call: &Call) -> Self {
         Self { first: call.first_approval, current: call.approval, asked: call.asked_approval }
     }
@@ -50,7 +50,7 @@ impl Revision {
         }
     }
 
-    /// The outward id of the call. The first revision uses the plain id, which clients know before any verdict.
+    /// Returns the outward id of the call. The first revision uses the plain id, which clients know before any verdict.
     pub fn id(&self, plain: &str) -> String {
         match self.asked.filter(|asked| self.first != Some(*asked)) {
             Some(asked) => format!("{plain}{MARK}{}", &asked.to_string()[..DIGITS]),
@@ -95,7 +95,7 @@ impl<'a> Target<'a> {
         Ok(Self { asked, call })
     }
 
-    /// An answer that is bound to the call as the client was asked about it.
+    /// Binds an answer to the revision of the call that the client was asked about.
     pub fn given(&self, answer: Answer) -> Given {
         Given { interrupt: self.asked.interrupt.clone(), answer, approval: digest_of(&self.asked.kind) }
     }
@@ -116,7 +116,7 @@ fn is_about_consent(kind: &InterruptKind) -> bool {
     }
 }
 
-/// The digest to which an approval of this interrupt is bound.
+/// Returns the digest to which an approval of this interrupt is bound.
 pub fn digest_of(kind: &InterruptKind) -> Option<Digest> {
     match kind {
         InterruptKind::Approval { approval, .. } => Some(*approval),

@@ -1,7 +1,8 @@
-//! A session as clients name it: a conversation of the caller, whose thread id follows from the name.
+//! A session under the client's name: a conversation of the caller, whose thread id is derived from the name.
 //!
-//! There is no table: the thread id is derived from the owner and the name. Two users can choose the same name without
-//! conflict, and neither can discover the other's names. Threads created elsewhere are named by their thread id.
+//! The module needs no table: the thread id is derived from the owner and the name. Two users can choose
+//! the same name without conflict, and neither can discover the other's names. A thread that another
+//! interface created is named by its thread id.
 
 use windlass::EngineError;
 use windlass::machine::{Digest, ThreadId};
@@ -10,9 +11,9 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// Most characters of a name.
+/// Maximum length of a name in characters.
 const NAME_MAX: usize = 64;
-/// Hexadecimal digits that identify the owner; enough for more users than any store has.
+/// Number of hexadecimal digits that identify the owner: enough for more users than any store has.
 const WHOSE_DIGITS: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, 
     Ok(Session { name: name.to_owned(), thread, row: None })
 }
 
-/// Finds the caller's session; an error if it has no message.
+/// Finds the caller's session. Returns an error if the session has no message.
 pub async fn begun(app: &Shared, caller: &Caller, name: &str) -> Result<(Session, ThreadRow), Problem> {
     let missing = || Problem::not_found(format!("session `{name}`"));
     let session =
@@ -57,18 +58,19 @@ pub async fn begun(app: &Shared, caller: &Caller, name: &str) -> Result<(Session
     Ok((session, row))
 }
 
-/// The session name of one of the caller's threads.
+/// Returns the session name of one of the caller's threads.
 pub fn name_of(caller: &Caller, thread: &ThreadId) -> String {
     let id = thread.as_str();
     id.strip_prefix(&whose(caller)).unwrap_or(id).to_owned()
 }
 
-/// Administrators can read other users' conversations in the native API, but not through a session.
+/// Whether the caller owns a thread. Administrators can read other users' conversations in the
+/// native API, but not through a session.
 fn is_own(caller: &Caller, row: &ThreadRow) -> bool {
     row.view.workspace == caller.workspace() && row.view.owner == *caller.user()
 }
 
-/// Prefix of the caller's thread ids.
+/// Returns the prefix of the caller's thread ids.
 fn whose(caller: &Caller) -> String {
     let digest = Digest::default().chain(&(caller.workspace(), caller.user())).to_string();
     format!("{}-", &digest[..WHOSE_DIGITS])

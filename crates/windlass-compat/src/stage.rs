@@ -15,7 +15,7 @@ use super::stream::Speaker;
 
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Default members of an event of this kind.
+/// Returns the default members of an event of this kind.
 fn usual(kind: &str) -> Value {
     match kind {
         "thread.created" => json!({"thread": "thr_1", "workspace": "default", "owner": "ann"}),

@@ -21,26 +21,26 @@ use super::fill::filled;
 
 /// Encodes a thread's updates for a dialect: a pure mapping with one encoder per stream.
 pub trait Speaker: Send + 'static {
-    /// Encodes an update as frames. Its offloaded texts must be filled in.
+    /// Encodes an update as frames. The caller must fill in its offloaded texts first.
     fn hear(&mut self, update: &Update, now: Timestamp) -> Vec<String>;
 
-    /// The frames for a thread that can no longer be followed.
+    /// Returns the frames for a thread that can no longer be followed.
     fn breaks(&self, why: &str) -> Vec<String>;
 
-    /// Whether the last frame was sent.
+    /// Whether the stream's last frame was sent.
     fn is_over(&self) -> bool;
 }
 
-/// A server-sent comment: it keeps proxies from closing an idle stream, and clients skip it.
+/// A server-sent comment. It keeps proxies from closing an idle stream, and clients skip it.
 const ALIVE: &str = ": alive\n\n";
 
-/// A thread's feed from an event on, for the client that sent these headers.
+/// Returns a thread's feed from an event on, for the client that sent these headers.
 pub fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
     Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments)
 }
 
-/// The HTTP response: sends the first frames at once, then streams the thread's updates.
+/// Creates the HTTP response, which sends the first frames at once, then streams the thread's updates.
 pub fn respond(
     app: &Shared,
     place: StreamPlace,

@@ -1,4 +1,5 @@
-//! Tracks when the run of a single-run stream becomes active. Its message may be queued behind another run.
+//! Tracks when the run of a single-run stream becomes active. The message that starts the
+//! run may be queued behind another run.
 
 use windlass::machine::{Event, Fact, InputId, RunId};
 
@@ -13,7 +14,7 @@ pub struct Turn {
 enum Stage {
     /// The run is about to begin.
     Soon,
-    /// Its message is queued behind another run.
+    /// The run's message is queued behind another run.
     Queued(InputId),
     /// The run is active.
     Now,
@@ -26,17 +27,17 @@ pub enum Heard {
     Own,
     /// The message was withdrawn before the run began.
     TakenBack,
-    /// An event of another run, or one about the queue.
+    /// An event of another run, or an event about the queue.
     Nothing,
 }
 
 impl Turn {
-    /// A run that a message has started or will start.
+    /// Tracks a run that a message has started or will start.
     pub fn new(run: RunId) -> Self {
         Self { run, stage: Stage::Soon }
     }
 
-    /// A run that is active.
+    /// Tracks a run that is active.
     pub fn now(run: RunId) -> Self {
         Self { run, stage: Stage::Now }
     }
@@ -53,7 +54,7 @@ impl Turn {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Applies an event. Returns how it relates to the stream.
+    /// Applies an event. Returns how the event relates to the stream.
     pub fn hear(&mut self, event: &Event) -> Heard {
         let is_own = event.run.as_ref() == Some(&self.run);
         match &event.fact {

@@ -1,6 +1,6 @@
 //! Ids in the form of a UUID, for clients that accept no others.
 
-/// A random UUID (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 pub fn fresh_uuid() -> String {
     let clock = windlass_server::clock::clock();
     let (high, low) = (clock.random(), clock.random());

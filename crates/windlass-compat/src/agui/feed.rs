@@ -27,12 +27,12 @@ use super::speak::{DETACHED, Speaker};
 use super::word::Word;
 use crate::fill::filled;
 
-/// Longest time spent collecting the fragments of a reply in progress. The limit is needed because a fast model never
-/// pauses.
+/// Maximum time spent collecting the fragments of a reply in progress. The limit is
+/// needed because a fast model never pauses.
 const JOIN: Duration = Duration::from_secs(1);
-/// Longest wait for the first fragment; the bus may have to read the store before it sends one.
+/// Maximum wait for the first fragment; the bus may have to read the store before it sends one.
 const JOIN_FIRST: Duration = Duration::from_millis(250);
-/// Pause after which all earlier fragments have arrived. They are in memory, so a few milliseconds suffice.
+/// Pause after which all earlier fragments have arrived. The fragments are in memory, so a few milliseconds suffice.
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 
 /// A server-sent comment, which clients skip.
@@ -81,7 +81,7 @@ impl Live {
         self
     }
 
-    /// The HTTP response: sends the first events at once, then streams the thread's updates.
+    /// Creates the HTTP response, which sends the first events at once, then streams the thread's updates.
     pub fn respond(mut self, first: Vec<Said>) -> Response {
         self.ready.extend(first.into_iter().filter_map(|said| match said {
             Said::Word(word) => Some(word.frame(None)),
@@ -117,7 +117,7 @@ impl Live {
             };
             if let Err(problem) = taken {
                 let said = self.speaker.breaks(DETACHED, &problem.detail);
-                // Encoding an error reads nothing from the store, so this cannot fail.
+                // Cannot fail: encoding an error reads nothing from the store.
                 self.say(said, self.feed.position(), false).await.ok();
             }
             self.is_over = self.speaker.is_over();
@@ -136,7 +136,7 @@ impl Live {
                 items.push(item);
             }
         };
-        // A timeout is no error: the items collected so far are sent.
+        // A timeout is no error: the response sends the items collected so far.
         tokio::time::timeout(JOIN, gather).await.ok();
         let mut gathered = Gathered::default();
         let mut is_history_sent = false;
@@ -176,7 +176,7 @@ impl Live {
         let said = match item {
             Item::Told(_, Update::Status(ThreadStatus::Waiting)) => {
                 let open = self.app.engine.thread(&self.thread).interrupts().await?;
-                // The interrupts may have been answered since the status was published.
+                // The interrupts may have been answered after the status was published.
                 if open.is_empty() { Vec::new() } else { self.speaker.waits(&open) }
             }
             Item::Told(position, update) => {
@@ -198,8 +198,8 @@ impl Live {
         Ok(is_history)
     }
 
-    /// Queues events. The last event of a journal entry or fragment carries its position. A snapshot carries none,
-    /// because it is sent on demand.
+    /// Queues events. The last event of a journal entry or fragment has the entry's position. A snapshot has
+    /// none, because it is sent on demand.
     async fn say(&mut self, said: Vec<Said>, at: Position, is_event: bool) -> Result<(), Problem> {
         let last = said.len().saturating_sub(1);
         let is_placed = is_event && !said.iter().any(|said| matches!(said, Said::History(_)));
@@ -268,7 +268,7 @@ fn joined(mut parts: Vec<Delta>, delta: Delta) -> Vec<Delta> {
     parts
 }
 
-/// A response of the given events alone, for a run that has ended or waits.
+/// Creates a response of the given events alone, for a run that has ended or waits.
 pub fn told(words: Vec<Said>) -> Response {
     let frames: String = words
         .into_iter()

@@ -20,7 +20,7 @@ use super::word::{Scene, Word};
 
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Default members of an event of this kind.
+/// Returns default members of an event of this kind.
 fn usual(kind: &str) -> Value {
     match kind {
         "thread.created" => json!({"thread": "thr_1", "workspace": "default", "owner": "ann"}),
@@ -142,7 +142,7 @@ impl Stage {
         }
     }
 
-    /// The answers that are passed to the engine at the given time.
+    /// Returns the answers that are passed to the engine at the given time.
     fn answered(&self, line: &str) -> String {
         let (at, resume) = line.split_once(' ').expect("a moment");
         let resume: Vec<Resume> = serde_json::from_str(resume).expect("answers");

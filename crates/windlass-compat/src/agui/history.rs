@@ -1,6 +1,6 @@
 //! The state of a thread as a client sees it: its messages, the message ids it has used, and the state of its run.
 //!
-//! A fold of the journal; nothing else is stored.
+//! The module folds the journal and stores nothing else.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,14 +18,14 @@ use super::word::Spent;
 use crate::fill::{ROOM_BYTES, fill};
 use crate::folds::JournalFold;
 
-/// Events per read.
+/// Number of events per read.
 const PAGE: usize = 512;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     pub status: RunStatus,
     pub error: Option<RunError>,
-    /// Tokens used since the run last waited.
+    /// Tokens used since the run last waited for a person.
     pub spent: Spent,
 }
 
@@ -57,7 +57,7 @@ pub struct History {
     pub asked: HashMap<InterruptId, CallKey>,
     /// Closed interrupts, with the principal who closed each.
     pub closed: HashMap<InterruptId, Principal>,
-    /// Tokens used since the run last waited.
+    /// Tokens used since the run last waited for a person.
     pub spent: Spent,
 }
 
@@ -99,7 +99,7 @@ impl History {
         }
     }
 
-    /// All messages, without those of runs that were rolled back.
+    /// Returns all messages except those of runs that were rolled back.
     pub fn messages(&self) -> Vec<Message> {
         self.messages.iter().map(|(_, message)| message.clone()).collect()
     }
@@ -110,12 +110,12 @@ impl History {
         ids.all(has)
     }
 
-    /// The newest run, unless it has ended.
+    /// Returns the newest run, unless it has ended.
     pub fn active(&self) -> Option<&RunId> {
         self.run.as_ref().filter(|run| !self.ended.contains_key(*run))
     }
 
-    /// Applies the next event. Its offloaded texts must be filled in.
+    /// Applies the next event. The caller must fill in its offloaded texts first.
     pub fn apply(&mut self, seq: Seq, event: &Event) {
         self.seq = seq;
         match &event.fact {

@@ -9,9 +9,9 @@ use windlass_server::http::start::send::Said;
 
 use super::word::Word;
 
-/// Longest accepted id, in bytes. Clients use UUIDs.
+/// Maximum length of an accepted id in bytes. Clients use UUIDs.
 const ID_MAX_BYTES: usize = 256;
-/// Most messages in a request.
+/// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 10_000;
 
 /// A run input. Unknown members are ignored, as AG-UI requires.
@@ -56,7 +56,7 @@ pub struct Resume {
     /// The answer; its shape is the interrupt's `responseSchema`.
     #[serde(default)]
     pub payload: Value,
-    /// Further members. Only `approval` is read.
+    /// Further members. The server reads only `approval`.
     #[serde(default)]
     pub metadata: Value,
 }
@@ -80,7 +80,7 @@ pub struct New {
 }
 
 impl RunInput {
-    /// Rejects ids that are empty or too long, and too many messages.
+    /// Rejects empty ids, ids that are too long, and too many messages.
     pub fn check(&self) -> Result<(), Problem> {
         let users =
             self.messages.iter().filter(|line| line.role == "user").map(|line| ("messages[].id", &line.id));
@@ -101,7 +101,7 @@ impl RunInput {
         self.mode().map(drop)
     }
 
-    /// The mode that the client requests, from the member `mode` of `forwardedProps`. Other members are ignored.
+    /// Returns the mode that the client requests, from the member `mode` of `forwardedProps`. Ignores other members.
     pub fn mode(&self) -> Result<Option<Mode>, Problem> {
         match &self.forwarded_props["mode"] {
             Value::Null => Ok(None),
@@ -112,7 +112,7 @@ impl RunInput {
         }
     }
 
-    /// The id of the user's newest message.
+    /// Returns the id of the user's newest message.
     pub fn newest_id(&self) -> Option<InputId> {
         self.newest_line().map(|line| InputId::from(line.id.as_str()))
     }
@@ -121,7 +121,7 @@ impl RunInput {
         self.messages.iter().rev().find(|line| line.role == "user")
     }
 
-    /// The user's newest message.
+    /// Returns the user's newest message.
     pub fn newest(&self) -> Result<Option<New>, Problem> {
         let Some(line) = self.newest_line() else { return Ok(None) };
         let message = line.read()?;
@@ -133,7 +133,8 @@ impl RunInput {
         self.messages.iter().any(|line| line.id == id)
     }
 
-    /// A `CUSTOM` event that names the parts of the input that are not passed to the agent; `None` if there are none.
+    /// Returns a `CUSTOM` event that names the parts of the input that are not passed to the agent.
+    /// Returns `None` if all parts are passed.
     pub fn unused(&self) -> Option<Word> {
         let tools: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let has_state = match &self.state {

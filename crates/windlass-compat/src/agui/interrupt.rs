@@ -149,7 +149,7 @@ fn moment(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// Parses the answers to all open interrupts. Returns `None` if one has no answer; then none is applied.
+/// Parses the answers to all open interrupts. Returns `None` if an interrupt has no answer; then no answer is applied.
 pub fn answers(
     open: &[OpenInterrupt],
     resume: &[Resume],
@@ -178,7 +178,7 @@ pub fn answers(
     Ok(Some(given))
 }
 
-/// The approval digest of the call, if the client sends one back.
+/// Parses the approval digest of the call, if the client returns one.
 fn approval(entry: &Resume) -> Result<Option<Digest>, Problem> {
     let Some(text) = entry.metadata["approval"].as_str() else { return Ok(None) };
     let digest = Digest::from_hex(text);
@@ -208,7 +208,8 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
                 _ => unfit("it must say whether the call is `approved`"), // tidy: JSON of any other shape
             }
         }
-        // A client with a generic "reject" button sends this for every kind of interrupt. It is a denial, not a reply.
+        // A client with a generic "reject" button sends `approved: false` for every kind of
+        // interrupt. That is a denial, not a reply.
         InterruptKind::Question(_) if payload["approved"] == false => {
             Ok(Answer::Deny { reason: text("reason") })
         }

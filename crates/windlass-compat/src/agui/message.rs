@@ -36,8 +36,8 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message id, if clients send the message back in their next request. `None` for reasoning, which some clients
-    /// do not send back.
+    /// Returns the message id, if clients send the message back in their next request. Returns `None` for reasoning,
+    /// which some clients do not send back.
     pub fn id_that_is_kept(&self) -> Option<&str> {
         match self {
             Self::User { id, .. } | Self::Assistant { id, .. } | Self::Tool { id, .. } => Some(id),
@@ -67,27 +67,27 @@ impl ToolCall {
     }
 }
 
-/// The id of a reply: the run, and the event at which the model call began.
+/// Returns the id of a reply: the run, and the event at which the model call began.
 pub fn reply_id(run: &RunId, step: Seq) -> String {
     format!("{run}-{step}")
 }
 
-/// The id of the reasoning that precedes a reply.
+/// Returns the id of the reasoning that precedes a reply.
 pub fn thought_id(reply: &str) -> String {
     format!("{reply}-thought")
 }
 
-/// The id of a call in a reply.
+/// Returns the id of a call in a reply.
 pub fn call_id(reply: &str, index: usize) -> String {
     format!("{reply}-{index}")
 }
 
-/// The id of a call's result.
+/// Returns the id of a call's result.
 pub fn result_id(call: &str) -> String {
     format!("{call}-result")
 }
 
-/// The id of the text that a run adds after its last reply.
+/// Returns the id of the text that a run adds after its last reply.
 pub fn last_words_id(run: &RunId) -> String {
     format!("{run}-end")
 }
@@ -119,12 +119,12 @@ pub fn parts(message: &Said) -> (String, String, Vec<(String, String)>) {
     (thought, said, calls)
 }
 
-/// The text of a content. Offloaded texts are filled in beforehand; a missing one is replaced by a mark.
+/// Returns the text of a content. The caller fills in offloaded texts beforehand; a missing text is replaced by a mark.
 pub fn text(content: &Content) -> &str {
     content.inline().unwrap_or(LONG_TEXT)
 }
 
-/// Blocks as one text. Media is described by name, type and size.
+/// Formats blocks as one text. Describes media by name, type and size.
 pub fn plain(blocks: &[Block]) -> String {
     let told = blocks.iter().filter_map(|block| match block {
         Block::Text { text: said, .. } => Some(text(said).to_owned()),
@@ -137,7 +137,7 @@ pub fn plain(blocks: &[Block]) -> String {
     told.collect::<Vec<_>>().join("\n")
 }
 
-/// Metadata of a result: its outcome. `None` if the tool returned normally and without an error.
+/// Returns the metadata of a result: its outcome. Returns `None` if the tool returned normally and without an error.
 pub fn remark(outcome: Outcome, error: bool) -> Option<Map<String, Value>> {
     if outcome == Outcome::Returned && !error {
         return None;

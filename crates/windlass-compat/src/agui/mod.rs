@@ -1,7 +1,7 @@
 //! AG-UI 1.0 under `/agui`: `POST` a run input and stream its events, or `GET` a thread to reconnect.
 //!
-//! The journal is the history. Of a client's messages, only the user's newest is read, and only once. Client tools,
-//! state and context are not passed to the agent; a `CUSTOM` event says so.
+//! The journal is the history. Of a client's messages, the server reads only the user's newest, and reads it only once.
+//! Client tools, state and context are not passed to the agent; a `CUSTOM` event reports that.
 
 mod attach;
 mod feed;

@@ -6,7 +6,7 @@ use windlass::machine::{InputId, Note, RunId};
 
 const NAME: &str = "agui.run";
 
-/// What a client's run id refers to.
+/// The target of a client's run id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Named {
     /// The run that this message starts.
@@ -15,12 +15,12 @@ pub enum Named {
     Run(RunId),
 }
 
-/// A note with the client's id of the run that `message` starts.
+/// Creates a note with the client's id of the run that `message` starts.
 pub fn of_message(outward: &str, message: &InputId) -> Note {
     Note { name: NAME.into(), data: json!({"outward": outward, "message": message.as_str()}) }
 }
 
-/// A note with the client's id of an existing run.
+/// Creates a note with the client's id of an existing run.
 pub fn of_run(outward: &str, run: &RunId) -> Note {
     Note { name: NAME.into(), data: json!({"outward": outward, "run": run.as_str()}) }
 }

@@ -1,5 +1,5 @@
 //! Encodes a reply while it streams. Tracks the text already sent, so that the fragments add up to the whole reply.
-//! Each item is opened and closed once, or continues where a snapshot ended.
+//! Each item is opened and closed once, or continues from the end of a snapshot.
 //!
 //! A sent fragment cannot be retracted. If an attempt fails or the final reply differs from its fragments, a snapshot
 //! of all messages corrects the client.
@@ -47,11 +47,12 @@ pub struct Reply {
     thought: Flow,
     text: Flow,
     calls: Vec<Call>,
-    /// Whether the client may have received the beginning of this reply on an earlier stream, and nothing on this one.
+    /// Whether the client may have received the beginning of this reply on an earlier
+    /// stream, and no part on this stream.
     is_joined: bool,
 }
 
-/// A whole reply, or the part that has arrived.
+/// A whole reply, or its part that has arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Whole {
     /// The reasoning.
@@ -90,7 +91,7 @@ impl Whole {
 }
 
 impl Reply {
-    /// A reply that has sent nothing yet.
+    /// Creates the encoder of a reply. No part of the reply has been sent yet.
     pub fn new(id: String) -> Self {
         Self { id, thought: Flow::default(), text: Flow::default(), calls: Vec::new(), is_joined: false }
     }
@@ -128,7 +129,7 @@ impl Reply {
     }
 
     /// Encodes the parts that have arrived, after fragments were missed. Sends a snapshot if the client may have
-    /// received some of them on another stream.
+    /// received some of these parts on another stream.
     pub fn snapshot(&mut self, parts: &[Delta]) -> Vec<Said> {
         let whole = Whole::so_far(parts);
         if self.is_begun() && self.agrees(&whole) {

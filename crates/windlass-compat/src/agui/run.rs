@@ -1,6 +1,6 @@
 //! `POST /agui`: a run input starts a run, answers the interrupts of a run, or reconnects to one.
 //!
-//! This module only selects the operation. The machine decides its effect.
+//! This module only selects the operation. The machine decides what the operation does.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl<'a> Exchange<'a> {
         self.come_back(&thread, run.ok_or_else(nothing_new)?, &input, &history).await
     }
 
-    /// Sends a message. It starts a run, or is queued behind the current one.
+    /// Sends a message, which starts a run or is queued behind the current run.
     async fn start(
         self,
         thread: &ThreadId,
@@ -140,7 +140,7 @@ impl<'a> Exchange<'a> {
             message: new.message,
             thread: Some(thread.clone()),
             id: Some(new.id),
-            // With this surface, a reached limit becomes an interrupt.
+            // On this surface, a reached limit opens an interrupt.
             options: RunOptions { surface: Surface::Chat, mode, ..RunOptions::default() },
             when_busy,
             note,
@@ -167,7 +167,8 @@ impl<'a> Exchange<'a> {
             // The run waits for answers and calls no model.
             history.spent = Spent::default();
             let mut speaker = Speaker::new(scene, run, &history);
-            // The client keeps a message that was not accepted: no snapshot removes it.
+            // If the message is new, send no snapshot. The server did not accept the message, and a snapshot
+            // would remove it from the client.
             let shown = (lacks && !is_new).then_some(&history);
             let mut words = speaker.begin(input.unused(), shown);
             words.extend(speaker.waits(open));
@@ -183,7 +184,7 @@ impl<'a> Exchange<'a> {
         }
         let after = Seq(accepted.seq.0.saturating_sub(1));
         history.read_on(&self.app.engine, thread, after).await?;
-        // Earlier usage was reported with the interrupted run.
+        // The interrupted run has already reported its usage.
         history.spent = Spent::default();
         let mut speaker = Speaker::new(scene, run, &history);
         if let Some(own) = own {
@@ -194,7 +195,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Whether the request answers interrupts and all of them are already closed. Returns an error if another user
-    /// closed one that the request answers.
+    /// closed one of the answered interrupts.
     fn answered(&self, input: &RunInput, history: &History) -> Result<bool, Problem> {
         for entry in &input.resume {
             match history.closed.get(&InterruptId::from(entry.interrupt_id.as_str())) {

@@ -1,7 +1,7 @@
 //! Encodes a thread's updates as AG-UI events.
 //!
-//! A pure mapping with one encoder per stream. It reads no clock and no store. The caller fills in offloaded texts
-//! beforehand, and snapshots of the history afterwards.
+//! The mapping is pure, with one encoder per stream. It reads no clock and no store. The caller fills in offloaded
+//! texts beforehand, and snapshots of the history afterwards.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,7 +43,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// An encoder for a run, starting at the end of `history`.
+    /// Creates an encoder for a run, starting at the end of `history`.
     pub fn new(scene: Scene, run: RunId, history: &History) -> Self {
         let mut speaker = Self {
             scene,
@@ -76,14 +76,14 @@ impl Speaker {
         speaker
     }
 
-    /// Marks a message as one that the client has.
+    /// Marks a message as one that the client already has.
     pub fn after(mut self, own: InputId) -> Self {
         self.own = Some(own);
         self
     }
 
-    /// The first events: the run's start, a special event if there is one, a snapshot if the client lacks messages, and
-    /// the current step.
+    /// Returns the first events: the run's start, a special event if there is one, a snapshot if the client
+    /// lacks messages, and the current step.
     pub fn begin(&self, special: Option<Word>, history: Option<&History>) -> Vec<Said> {
         let mut words = vec![self.scene.started()];
         words.extend(special);
@@ -98,12 +98,13 @@ impl Speaker {
         words.into_iter().map(Said::Word).collect()
     }
 
-    /// Sets whether the client reconnects in the middle of the reply and has received none of it on this stream.
+    /// Sets whether the client reconnects in the middle of the reply and has received
+    /// no part of the reply on this stream.
     pub fn joins(&mut self, is_joined: bool) {
         self.reply.joins(is_joined);
     }
 
-    /// Whether the last event was sent.
+    /// Whether the stream's last event was sent.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -156,7 +157,7 @@ impl Speaker {
                 return Vec::new();
             }
             Fact::MessageTaken { id } if self.queued.as_ref() == Some(id) => {
-                // The client has this message: it sent it, or was shown it in the queue.
+                // The client has this message, because the client sent it or displayed it in the queue.
                 self.own = self.queued.take();
                 self.run = event.run.clone().unwrap_or_else(|| self.run.clone());
             }
@@ -276,7 +277,7 @@ fn step_name(step: u32) -> String {
     format!("step {step}")
 }
 
-/// The events of a message that arrived whole.
+/// Returns the events of a message that arrived whole.
 fn message(message_id: String, role: Role, delta: String) -> Vec<Said> {
     vec![
         Said::Word(Word::TextMessageStart { message_id: message_id.clone(), role }),

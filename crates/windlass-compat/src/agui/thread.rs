@@ -10,14 +10,14 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// The caller's thread of this id, or the engine's id for a new thread.
+/// Returns the caller's thread of this id, or the engine's id for a new thread.
 pub async fn find(
     app: &Shared,
     caller: &Caller,
     outward: &str,
 ) -> Result<(ThreadId, Option<ThreadRow>), Problem> {
     let own = made_of(caller.workspace(), caller.user(), outward);
-    // A thread may also be named by the engine's id, regardless of the interface that created it.
+    // A client may also use the engine's id of a thread, which any interface may have created.
     for id in [&own, &ThreadId::from(outward)] {
         match app.engine.thread(id).row().await {
             Err(EngineError::NoThread(_)) => {}

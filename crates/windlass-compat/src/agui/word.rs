@@ -10,7 +10,7 @@ use windlass::machine::{ModelName, Usage};
 use super::interrupt::Interrupt;
 use super::message::Message;
 
-/// The protocol version that the server speaks, regardless of the client's.
+/// The protocol version that the server speaks to every client.
 const PROTOCOL_VERSION: &str = "1.0";
 
 /// An event.
@@ -27,7 +27,7 @@ pub enum Word {
         thread_id: String,
         run_id: String,
         outcome: Outcome,
-        /// Tokens by model.
+        /// Token usage by model.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         usage: Vec<TokenUsage>,
     },
@@ -37,7 +37,7 @@ pub enum Word {
         message: String,
         /// Code for programs.
         code: String,
-        /// Tokens by model.
+        /// Token usage by model.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         usage: Vec<TokenUsage>,
     },
@@ -146,7 +146,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// Tokens of one model. Totals contain their parts; an absent figure is unknown, not zero.
+/// Number of tokens used with one model. Totals contain their parts; an absent figure is unknown, not zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
@@ -167,7 +167,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// The tokens of one model in AG-UI's shape.
+    /// Converts one model's token usage to AG-UI's shape.
     pub fn new(model: &ModelName, usage: &Usage) -> Self {
         let whole = model.to_string();
         let (provider, model) = whole.split_once('/').unwrap_or(("", &whole));
@@ -184,7 +184,7 @@ impl TokenUsage {
     }
 }
 
-/// The tokens of a run by model, in the order of the models' first replies.
+/// A run's token usage by model, in the order of the models' first replies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spent(Vec<(ModelName, Usage)>);
 
@@ -231,10 +231,10 @@ impl Scene {
 }
 
 impl Word {
-    /// Encodes the event as a server-sent event. `position` is the journal position after it; AG-UI ignores the field,
-    /// and it helps in logs.
+    /// Encodes the event as a server-sent event. `position` is the journal position after the event. AG-UI
+    /// ignores this field, but it helps in logs.
     pub fn frame(&self, position: Option<Position>) -> String {
-        // Cannot fail: the event has strings, numbers and JSON only.
+        // Cannot fail: the event contains only strings, numbers and JSON.
         let data = serde_json::to_string(self).unwrap_or_default();
         match position {
             Some(position) => format!("id: {position}\ndata: {data}\n\n"),

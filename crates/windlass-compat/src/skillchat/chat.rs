@@ -34,15 +34,15 @@ use super::error::{expired, missing, refused};
 use super::speak::{MOOD, SkillChat};
 use crate::date::iso;
 
-/// Most messages of a history.
+/// Maximum number of messages in a history.
 const HISTORY_MAX: usize = 100;
-/// How many of them, the newest, are passed to the agent. (WT-L3)
+/// Maximum number of messages of a history that are passed to the agent: the newest. (WT-L3)
 const HISTORY_TOLD: usize = 12;
-/// Header with the time zone; it is never in a body. (WT-E9)
+/// Header with the time zone, which no body contains. (WT-E9)
 const TIMEZONE: &str = "x-user-timezone";
-/// The answer of a run that produced none. (WT-L12)
+/// The answer for a run that produced none. (WT-L12)
 pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—please try again or rephrase.";
-/// The same after an answer to a question. (WT-L12)
+/// The answer for such a run after a reply to a question. (WT-L12)
 const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
 /// Result of a question that expired, as the model reads it.
 const NOBODY: &str = "no answer within 30 minutes";
@@ -116,7 +116,7 @@ pub async fn respond_to(
     let run = run.ok_or_else(expired)?;
     if is_expired(&open.kind, open.since, windlass_server::clock::now()) {
         let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
-        // Another client may have closed it, with the same effect.
+        // Another client may have closed the question, with the same effect.
         if let Err(error) = give(&app, &caller, &folded, &open, answer).await {
             tracing::debug!(%error, %thread, "an expired question could not be declined");
         }
@@ -199,7 +199,7 @@ async fn start(
         ..RunOptions::default()
     };
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
-    // A new message instead of an answer abandons the question.
+    // A new message instead of an answer abandons the open question.
     task.when_busy = if waits { WhenBusy::Replace } else { WhenBusy::Queue };
     let started = begin(app, caller, task).await?;
     if has_history {
@@ -208,8 +208,8 @@ async fn start(
     Ok((session, started))
 }
 
-/// The outcome of a run as one body. A failed run is answered like a silent one, with fixed text, because clients show
-/// every answer as the agent's. The reason is in `error`. (WT-L12)
+/// Encodes the outcome of a run as one body. A failed run gets a fixed text, like a run without an answer, because
+/// clients display every answer as the agent's. The reason is in `error`. (WT-L12)
 fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, Problem> {
     let created_at = iso(outcome.at);
     let has_fallback = outcome.is_fallback;
@@ -238,7 +238,7 @@ fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, 
     Ok(told)
 }
 
-/// The run's first open question; the next one follows after its answer. (WT-H5, WT-H9)
+/// Encodes the run's first open question; the next one follows after its answer. (WT-H5, WT-H9)
 fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
     let Some(open) = outcome.interrupts.first() else {
         return Err(Problem::internal(format!("run `{}` waits without an interrupt", outcome.run)));
@@ -256,7 +256,7 @@ fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
     Asked { interrupt: &open.interrupt, kind: &open.kind, tool, arguments }
 }
 
-/// Why the run failed: its code and what to do.
+/// Encodes why the run failed: the error code and a remedy.
 fn failed(outcome: Outcome) -> Result<Value, Problem> {
     let Some(error) = outcome.errors.into_iter().next() else {
         return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run)));
@@ -269,7 +269,7 @@ pub fn reason(error: &RunError) -> Value {
     json!({"code": code, "message": format!("{words}; {hint}")})
 }
 
-/// The agent has no greeting. (WT-E5)
+/// Returns no greeting: the agent has none. (WT-E5)
 pub async fn greeting(caller: Caller) -> Result<Json<Value>, Problem> {
     caller.reads()?;
     Ok(Json(json!({"message": null, "session_id": null})))

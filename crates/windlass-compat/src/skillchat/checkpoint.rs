@@ -1,6 +1,6 @@
 //! Encodes an interrupt as a question of this dialect, and parses its answer. (WT-H5..H7)
 //!
-//! Approvals are encoded as questions too, because clients know nothing else.
+//! Approvals are encoded as questions too, because clients support no other form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -8,13 +8,13 @@ use windlass::machine::{Answer, Content, InterruptId, InterruptKind, Reply, Time
 
 use crate::call::text;
 
-/// Time after which a question can no longer be answered. (WT-H4)
+/// Time after which a question expires. (WT-H4)
 const EXPIRES_MS: u64 = 30 * 60 * 1000;
 
 /// An interrupt with its call.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The id that an answer names.
+    /// The interrupt's id, which the answer must name.
     pub interrupt: &'a InterruptId,
     pub kind: &'a InterruptKind,
     /// The tool of the waiting call.
@@ -33,13 +33,13 @@ pub struct Said {
     free_input: Option<String>,
 }
 
-/// Whether a question is too old to be answered. An approval does not expire here.
+/// Whether a question has expired. An approval does not expire in this dialect.
 pub fn is_expired(kind: &InterruptKind, since: Timestamp, now: Timestamp) -> bool {
     matches!(kind, InterruptKind::Question(_)) && now.since(since) >= EXPIRES_MS
 }
 
 impl Asked<'_> {
-    /// The question as clients display it.
+    /// Returns the question as clients display it.
     pub fn payload(&self, session: &str) -> Map<String, Value> {
         let tool = self.tool;
         let (checkpoint, summary) = match self.kind {
@@ -104,8 +104,8 @@ impl Asked<'_> {
     }
 
     /// Converts a response to an answer. Any response that is neither cancelled nor refused is a yes. A refused
-    /// question is denied with a reason, which may be empty; a cancelled one without, so that the model can tell them
-    /// apart. (WT-H7)
+    /// question is denied with a reason, which may be empty. A cancelled question is denied without a reason, so that
+    /// the model can distinguish the two. (WT-H7)
     pub fn answer(&self, said: Said) -> Answer {
         let is_yes = !said.cancelled && said.approved != Some(false);
         let text = said.free_input.filter(|text| !text.trim().is_empty());
@@ -139,7 +139,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The call's arguments with the overrides applied.
+    /// Returns the call's arguments with the overrides applied.
     fn with(&self, overrides: Map<String, Value>) -> Content {
         let mut arguments = self.arguments.as_object().cloned().unwrap_or_default();
         arguments.extend(overrides);

@@ -7,25 +7,25 @@ use http::{StatusCode, header};
 use serde_json::{Value, json};
 use windlass_server::http::problem::{MEDIA_TYPE, Problem};
 
-/// Most bytes of a problem: a code and two sentences.
+/// Maximum size of a problem in bytes. A problem contains a code and two sentences.
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 
-/// A rejected request, with a code that clients know.
+/// Creates the problem for a rejected request, with a code that clients know.
 pub fn refused(code: &'static str, words: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, code, words)
 }
 
-/// A question that has expired or never existed. (WT-H10)
+/// Creates the problem for a question that has expired or never existed. (WT-H10)
 pub fn expired() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "invalid_request", "Checkpoint expired or not found.")
 }
 
-/// A feature of the tutor that this server does not have.
+/// Creates the problem for a feature of the tutor that this server does not have.
 pub fn missing() -> Problem {
     Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server does not support this feature")
 }
 
-/// Converts a problem to the dialect's shape. Other responses are unchanged.
+/// Converts a problem to the dialect's shape. Returns other responses unchanged.
 pub async fn shaped(response: Response) -> Response {
     let media = response.headers().get(header::CONTENT_TYPE);
     if media.is_none_or(|media| media != MEDIA_TYPE) {
@@ -53,7 +53,7 @@ pub async fn shaped(response: Response) -> Response {
     shaped
 }
 
-/// The code that clients know. More specific codes are kept.
+/// Returns the code that clients know. Keeps more specific codes.
 fn code(status: StatusCode, code: &str) -> &str {
     match (status, code) {
         (_, "bad_request" | "invalid" | "config" | "too_large" | "busy" | "queue_full" | "closed") => {

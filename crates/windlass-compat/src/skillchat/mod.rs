@@ -1,8 +1,8 @@
 //! The interface of a chat with skills, under `/skillchat`: chat with one body or a stream, questions to the person,
 //! and sessions.
 //!
-//! The tutor's documents, study plans and mail are not implemented: they answer 501 and name a replacement. There are
-//! no reminders, so the list of due ones is always empty.
+//! The tutor's documents, study plans and mail are not implemented: their routes respond with 501 and name a
+//! replacement. The server has no reminders, so the list of due reminders is always empty.
 
 mod chat;
 mod checkpoint;
@@ -25,7 +25,7 @@ use http::HeaderMap;
 use windlass_server::http::Shared;
 use windlass_server::http::state::dialect::Dialect;
 
-/// Paths of the tutor's other features, with their replacement here.
+/// Paths of the tutor's other features, each with its replacement in this server.
 const TUTORS_OWN: [(&str, &str); 11] = [
     ("/documents", "upload files with `PUT /api/v1/files/{name}`"),
     ("/auth", "sign in with `POST /skillchat/api/auth/login`"),
@@ -54,7 +54,7 @@ impl Dialect for SkillchatDialect {
 }
 
 fn routes(app: &Shared) -> Router<Shared> {
-    // Clients of the original start with one of these, without a credential.
+    // Clients of the original begin with one of these requests, without a credential.
     let admitting = |check| from_fn_with_state((app.clone(), check), sign_in::admit_guest);
     let chats = Router::new()
         .route("/ai/chat", post(chat::chat))

@@ -1,4 +1,5 @@
-//! Due reminders. Only the tutor's tools set reminders, so there are none; clients request the list anyway. (WT-E4)
+//! Due reminders. Only the tutor's tools set reminders, so the list is always empty;
+//! clients request the list anyway. (WT-E4)
 
 use axum::Json;
 use serde_json::Value;

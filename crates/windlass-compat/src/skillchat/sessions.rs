@@ -16,10 +16,10 @@ use windlass_server::http::problem::Problem;
 use super::super::session;
 use crate::date::iso;
 
-/// Bounds on the length of a list.
+/// The default length of a list, and its maximum.
 #[derive(Clone, Copy)]
 struct Length {
-    /// Used if the request names no limit.
+    /// Default length if the request names no limit.
     usual: usize,
     max: usize,
 }
@@ -62,7 +62,7 @@ pub async fn list(
     Ok(Json(json!({"sessions": sessions})))
 }
 
-/// A session's row. Messages are persisted as they arrive, so a session is always committed.
+/// Encodes a session's row. Messages are persisted as they arrive, so a session is always committed.
 fn shown(row: &ThreadRow, name: &str) -> Value {
     let updated_at = iso(row.view.updated_at);
     json!({
@@ -76,7 +76,7 @@ fn shown(row: &ThreadRow, name: &str) -> Value {
     })
 }
 
-/// A session with its newest messages.
+/// Returns a session with its newest messages.
 pub async fn one(
     State(app): State<Shared>,
     caller: Caller,
@@ -122,7 +122,7 @@ async fn found(app: &Shared, caller: &Caller, name: &str) -> Result<(String, Thr
     Ok((session.name, row))
 }
 
-/// Messages of people and the agent, newest last.
+/// Returns messages of people and the agent, newest last.
 async fn messages(
     app: &Shared,
     thread: &ThreadId,
@@ -149,8 +149,8 @@ async fn messages(
     Ok(newest_first)
 }
 
-/// The text of a message; `None` if it is not part of the chat. In a first message, the second block holds the client's
-/// earlier conversation.
+/// Returns the text of a message, or `None` if the message is not part of the chat. In a first message, the second
+/// block contains the client's earlier conversation.
 async fn content(app: &Shared, message: &StoredMessage) -> Result<Option<String>, Problem> {
     let counts = match message.status {
         MessageStatus::Complete | MessageStatus::Partial | MessageStatus::Fallback => true,

@@ -28,7 +28,7 @@ use windlass_server::http::state::origins::host;
 
 /// The cookie with the access token.
 const COOKIE: &str = "windlass_skillchat";
-/// Seconds after which another guest may be admitted.
+/// Value of `Retry-After` in seconds if no further guest can be admitted.
 const FULL_RETRY_S: u64 = 3_600;
 
 /// Authenticates a browser by its cookie if it sends no `Authorization` header. An invalid cookie is ignored.
@@ -41,7 +41,7 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
         Err(problem) => return problem.into_response(),
     };
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    // Login and logout routes set the cookie themselves.
+    // Login and logout routes set the cookie in their own responses.
     if let Some(token) = renewed.filter(|_| !response.headers().contains_key(SET_COOKIE)) {
         set(&mut response, base.set_own(COOKIE, &token, GUEST_S));
     }
@@ -60,8 +60,8 @@ async fn recognize(app: &Shared, base: &Base, parts: &mut request::Parts) -> Res
     Ok(app.accounts.renew_guest(&identity).await?)
 }
 
-/// Rejects a browser request from a foreign page. A request that names no page comes from a proxy server, which
-/// forwards plain cookies.
+/// Rejects a browser request from a foreign page. A request without the page's origin comes from a proxy
+/// server, which forwards plain cookies.
 fn of_no_other_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     let names_page = ["origin", "sec-fetch-site"].iter().any(|name| parts.headers.contains_key(*name));
     if names_page { own_page(parts, app) } else { Ok(()) }
@@ -205,7 +205,7 @@ pub async fn register(
     Ok(signed_in(&base, &tokens))
 }
 
-/// The original's response plus a cookie, because the original's pages do not store the token.
+/// Creates the original's response with an additional cookie, because the original's pages do not store the token.
 fn signed_in(base: &Base, tokens: &Tokens) -> SignedIn {
     let user = &tokens.user;
     let profile = json!({"id": user.id.as_str(), "email": user.email, "display_name": user.name.as_str()});

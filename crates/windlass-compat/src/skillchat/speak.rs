@@ -1,6 +1,6 @@
 //! Encodes a run's updates as frames of this dialect.
 //!
-//! A pure mapping with one encoder per stream. Fragments are sent as they arrive, with their white space.
+//! The mapping is pure, with one encoder per stream. It sends fragments as they arrive, with their white space.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::chat::{LAST_RESORT, reason};
 use super::checkpoint::Asked;
 use crate::call::{Call, args, text};
 
-/// The mood of every answer; the faces belong to the tutor.
+/// The mood of every answer. The other moods belong to the tutor.
 pub const MOOD: &str = "neutral";
 
 /// Separates the texts of two steps.
@@ -34,7 +34,7 @@ pub struct SkillChat {
     text: Flow,
     /// Whether any text was sent.
     is_shown: bool,
-    /// Whether the next text belongs to a new step and follows earlier text.
+    /// Whether the next text begins a new step after earlier text.
     is_fresh: bool,
     replies: BTreeMap<u32, String>,
     calls: BTreeMap<CallKey, Call>,
@@ -43,7 +43,7 @@ pub struct SkillChat {
 }
 
 impl SkillChat {
-    /// An encoder for a run that a message has started or will start.
+    /// Creates an encoder for a run that a message has started or will start.
     pub fn new(session: String, stream: String, run: RunId) -> Self {
         Self {
             session,
@@ -99,7 +99,7 @@ impl SkillChat {
         }
     }
 
-    /// Sends more of the answer. (WT-E2)
+    /// Encodes the next part of the answer. (WT-E2)
     fn token(&mut self, fresh: Option<String>) -> Vec<String> {
         let Some(fresh) = fresh else { return Vec::new() };
         let between = if std::mem::take(&mut self.is_fresh) { BETWEEN } else { "" };
@@ -132,8 +132,8 @@ impl SkillChat {
         frames
     }
 
-    /// Ends a failed run. Clients know no event for it, so the answer is fixed text and the reason is in `error`.
-    /// (WT-L12)
+    /// Ends a failed run. Clients know no event for a failure, so the answer is a fixed text and
+    /// the reason is in `error`. (WT-L12)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
         self.says_instead(LAST_RESORT, reason(error))
     }

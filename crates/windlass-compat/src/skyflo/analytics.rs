@@ -1,4 +1,4 @@
-//! What the caller's runs have used, in total and over time. (SK-R10, SK-P15)
+//! Usage of the caller's runs, in total and over time. (SK-R10, SK-P15)
 //!
 //! Computed from the rows of runs. Each run counts as one message of the assistant.
 
@@ -18,17 +18,18 @@ use windlass_server::http::problem::Problem;
 use super::reply::dollars;
 use crate::date::{DAY_MS, iso, read};
 
-/// Days reported if the request names none.
+/// Number of days reported if the request names none.
 const DAYS: u64 = 7;
-/// Most days that a request may name.
+/// Maximum number of days in a request.
 const DAYS_MAX: u64 = 365;
-/// Rows per read.
+/// Number of rows per read.
 const PAGE: usize = 500;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// Resolution of the breakdown: (span up to, step), in milliseconds. Longer spans use weeks. (SK-P16)
+/// Resolution of the breakdown: the maximum span and its step, in milliseconds. Longer
+/// spans use steps of a week. (SK-P16)
 const STEPS: &[(u64, u64)] = &[
     (2 * HOUR_MS, 5 * MINUTE_MS),
     (12 * HOUR_MS, 15 * MINUTE_MS),
@@ -38,10 +39,10 @@ const STEPS: &[(u64, u64)] = &[
 ];
 const WEEK_MS: u64 = 7 * DAY_MS;
 
-/// Most steps in a breakdown: ten years of days.
+/// Maximum number of steps in a breakdown: ten years of days.
 const STEPS_MAX: u64 = 3_660;
 
-/// The requested span. If several members are set, the one declared last wins.
+/// The requested span. If several members are set, the one declared last takes precedence.
 #[derive(Debug, Default, Deserialize)]
 pub struct Which {
     last_n_days: Option<u64>,
@@ -220,7 +221,7 @@ impl Count {
         })
     }
 
-    /// All steps of the span, including those without usage.
+    /// Returns all steps of the span, including those without usage.
     fn breakdown(&self, span: Span) -> Vec<Value> {
         let first = floor(span.from, span.step_ms);
         let steps = (first.0..=span.to.0).step_by(usize::try_from(span.step_ms).unwrap_or(usize::MAX));

@@ -1,7 +1,7 @@
 //! Account routes of the Command Center: sign-in, sign-out, registration, profile. (SK-R7, SK-P8..P10)
 //!
-//! Accounts and permissions are the server's; this module maps their names. No mail is sent: an administrator's link
-//! resets a forgotten password.
+//! The server defines accounts and permissions; this module maps their names. The server sends no mail: an
+//! administrator's link resets a forgotten password.
 
 use axum::Json;
 use axum::extract::{Form, Request, State};
@@ -33,7 +33,7 @@ use crate::date::iso;
 const ACCESS: &str = "auth_token";
 /// The cookie with the refresh token. (SK-P9)
 const REFRESH: &str = "refresh_token";
-/// Shortest accepted password, in characters; also enforced at sign-in. (SK-R7)
+/// Minimum length of an accepted password in characters, also enforced at sign-in. (SK-R7)
 const PASSWORD_MIN_CHARS: usize = 8;
 
 type SetCookies = AppendHeaders<Vec<(HeaderName, String)>>;
@@ -54,8 +54,8 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// The value of one of our cookies. With TLS, a browser must use the `__Host-` name, which no other host of the site
-/// can set. A request without `Origin` or `Sec-Fetch-Site` comes from a proxy server, which forwards plain names.
+/// Returns the value of one of our cookies. With TLS, a browser must use the `__Host-` name, which no other host of the
+/// site can set. A request without `Origin` or `Sec-Fetch-Site` comes from a proxy server, which forwards plain names.
 fn own_cookie<'h>(base: &Base, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let plain =
         || if names_page(headers) && base.name(name) != name { None } else { cookie::read(headers, name) };
@@ -78,8 +78,8 @@ pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
     app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
-/// Rejects a browser request from a foreign page. A request that names no page comes from the Command Center's server,
-/// which forwards cookies.
+/// Rejects a browser request from a foreign page. A request without the page's origin comes from the Command
+/// Center's server, which forwards cookies.
 fn of_no_other_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     if names_page(&parts.headers) { own_page(parts, app) } else { Ok(()) }
 }
@@ -88,7 +88,7 @@ fn names_page(headers: &HeaderMap) -> bool {
     ["origin", "sec-fetch-site"].iter().any(|name| headers.contains_key(*name))
 }
 
-/// A user as every response encodes it. (SK-R7)
+/// Encodes a user, with the same members in every response. (SK-R7)
 fn told(user: &User) -> Value {
     let is_admin = user.role == Role::Admin;
     json!({
@@ -97,7 +97,7 @@ fn told(user: &User) -> Value {
         "full_name": user.name,
         "is_active": user.active,
         "is_superuser": is_admin,
-        // The address was set by an administrator or by the invitation.
+        // An administrator or the invitation set the address.
         "is_verified": true,
         "role": user.role.word(),
         "created_at": iso(user.created_at),
@@ -123,7 +123,7 @@ pub async fn login(
     }
 }
 
-/// A 400 response with a code that clients know.
+/// Creates a 400 response with a code that clients know.
 fn bad(word: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, word.to_ascii_lowercase(), word)
 }
@@ -152,13 +152,14 @@ fn signed_out(base: &Base) -> SetCookies {
     AppendHeaders([set(base, ACCESS, "", 0), set(base, REFRESH, "", 0)].concat())
 }
 
-/// Issues the refresh token, once after each sign-in.
+/// Issues the refresh token. Each sign-in may request it once.
 pub async fn issue(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>, Problem> {
     let token = app.accounts.issue_refresh(&caller.0, caller.session()?).await?;
     Ok(Json(json!({"refresh_token": token, "expires_in": REFRESH_S})))
 }
 
-/// Exchanges the single-use refresh token in the cookie for new tokens. Removes the cookies if it is invalid. (SK-P8)
+/// Exchanges the single-use refresh token in the cookie for new tokens. Removes the
+/// cookies if the token is invalid. (SK-P8)
 pub async fn refresh(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -221,7 +222,7 @@ pub async fn is_admin_user(State(app): State<Shared>) -> Result<Json<Value>, Pro
     Ok(Json(json!({"is_admin": is_first_open(&app).await?})))
 }
 
-/// Whether the settings let the first account register here and there is no account yet.
+/// Whether the settings let the first account register in this dialect, and no account exists yet.
 async fn is_first_open(app: &Shared) -> Result<bool, Problem> {
     let is_on = app.config.settings.server.dialect.skyflo.first_registration();
     Ok(is_on && !app.accounts.is_registered().await?)
@@ -233,7 +234,7 @@ pub async fn me(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>
     Ok(Json(told(&member.user)))
 }
 
-/// A change of an account. Users may change only their own name; administrators change the rest.
+/// A change of an account. Users may change only their own name; administrators may change the other members.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Change {
@@ -291,7 +292,8 @@ pub async fn change_password(
     }
 }
 
-/// Responds to a request for mail. No mail is sent, and the response does not reveal whether the address exists.
+/// Responds to a request for mail. The server sends no mail, and the response does
+/// not reveal whether the address exists.
 pub async fn ask_for_mail() -> (StatusCode, Json<Value>) {
     (StatusCode::ACCEPTED, Json(Value::Null))
 }
@@ -301,7 +303,7 @@ pub async fn verify() -> Problem {
     bad("VERIFY_USER_BAD_TOKEN")
 }
 
-/// A new password with the token of an administrator's link.
+/// A new password, with the token of an administrator's link.
 #[derive(Deserialize)]
 pub struct Reset {
     token: String,
@@ -329,7 +331,7 @@ pub async fn user(
     Ok(Json(told(&app.accounts.member(caller.workspace(), &id).await?.user)))
 }
 
-/// Changes an account; for administrators.
+/// Changes an account. Only administrators may call it.
 pub async fn change_user(
     State(app): State<Shared>,
     caller: Caller,

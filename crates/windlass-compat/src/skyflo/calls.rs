@@ -1,6 +1,6 @@
 //! The call events of a run: pending, awaiting approval, approved or denied, executing, done.
 //!
-//! This module follows the recorded events; the verdicts were made earlier.
+//! This module encodes the recorded events. It makes no verdicts.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,8 @@ impl Known {
 }
 
 impl Calls {
-    /// The calls of a step that began before the stream. They were sent as pending on an earlier stream. (SK-E10)
+    /// Restores the calls of a step that began before the stream. An earlier stream
+    /// sent these calls as pending. (SK-E10)
     pub fn resumed(run: &Run) -> Self {
         let mut calls = Self::default();
         let windlass::machine::Phase::Calls(line) = &run.phase else { return calls };
@@ -52,7 +53,7 @@ impl Calls {
         calls
     }
 
-    /// The open approval requests of a run.
+    /// Encodes the open approval requests of a run.
     pub fn open(&self, scene: &Scene, run: &Run) -> Vec<Word> {
         let open = run.open().filter_map(|(index, asked)| {
             let key = CallKey { step: run.attempt.step, index: u32::try_from(index?).ok()? };
@@ -131,7 +132,7 @@ impl Calls {
         }
     }
 
-    /// The pending event with the verdicts of all calls. (SK-E10)
+    /// Returns the pending event with the verdicts of all calls. (SK-E10)
     fn pending(&self, scene: &Scene, at: Timestamp) -> Option<Word> {
         let shown = self.known.values().filter(|known| !known.call.is_meta());
         let tools: Vec<Value> = shown.map(|known| known.pending(at).into()).collect();
@@ -151,7 +152,7 @@ impl Known {
     fn finished(&mut self, scene: &Scene, event: &Event) -> Option<Word> {
         let Fact::ToolFinished { outcome, content, error, .. } = &event.fact else { return None };
         if *outcome == Outcome::Denied {
-            // A person's denial was sent when it was given; a rule's denial is sent now.
+            // A person's denial was sent when the person answered; a rule's denial is sent now.
             let told = std::mem::replace(&mut self.is_denied, true);
             return (!told).then(|| scene.word("tool.denied", event.at, self.call.data().into()));
         }
@@ -178,7 +179,7 @@ pub enum Said {
     No,
 }
 
-/// Reduces an answer to yes or no; `None` if the request was withdrawn.
+/// Reduces an answer to yes or no. Returns `None` if the request was withdrawn.
 pub fn said(answer: &Answer) -> Option<Said> {
     match answer {
         Answer::Approve
@@ -192,7 +193,7 @@ pub fn said(answer: &Answer) -> Option<Said> {
     }
 }
 
-/// The event for a call that awaits a person. The context holds anything beyond the approval itself. (SK-E11)
+/// Creates the event for a call that waits for a person. The context contains everything besides the approval. (SK-E11)
 fn awaiting(scene: &Scene, at: Timestamp, call: &Call, kind: &InterruptKind) -> Word {
     let mut data = call.data();
     let mut context = json!({"conversation_id": scene.conversation});

@@ -1,6 +1,6 @@
 //! Chat: takes a message, a decision about a call, or a request to stop.
 //!
-//! A message and a decision open a stream. The run continues without it.
+//! A message and a decision open a stream. The run continues if the stream ends.
 
 use axum::Json;
 use axum::extract::State;
@@ -32,7 +32,7 @@ use super::word::Scene;
 /// Name of the note that records why a call was approved. (SK-X9)
 const REASON: &str = "skyflo.approval";
 
-/// The body of a message. It repeats the conversation; only its last message is new.
+/// The body of a message. The body repeats the conversation; only its last message is new.
 #[derive(Debug, Deserialize)]
 pub struct Chat {
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Line {
 }
 
 impl Line {
-    /// The text, which may come in parts.
+    /// Returns the text, joined if the client sends it in parts.
     fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -61,7 +61,7 @@ impl Line {
 }
 
 impl Chat {
-    /// The user's newest message, the only one that is read. (SK-G18, SK-R1)
+    /// Returns the user's newest message, the only one that the server reads. (SK-G18, SK-R1)
     fn newest(&self) -> Result<String, Problem> {
         if self.messages.is_empty() {
             return Err(Problem::bad_request("messages are required"));
@@ -121,7 +121,7 @@ pub async fn chat(
     Ok(respond(&app, place, started.thread, feed, speaker, first))
 }
 
-/// A thread's feed from an event on.
+/// Returns a thread's feed from an event on.
 fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
     Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments).beating(HEARTBEAT)
@@ -131,7 +131,8 @@ fn active<'a>(machine: &'a Machine, run: &RunId) -> Option<&'a Run> {
     machine.state().run.as_ref().filter(|active| active.id == *run)
 }
 
-/// The id of a run on a stream that did not start it. Each stream has a different id, from which the run is found.
+/// Returns the id of a run on a stream that did not start it. Each stream has a
+/// different id, from which the run is found.
 fn outward(run: &RunId, seq: Seq) -> String {
     format!("{run}-{seq}")
 }
@@ -210,7 +211,7 @@ pub async fn stop(
     let row = run_of(&app, &stop.run_id).await?.filter(|row| row.thread == thread.thread);
     let row = row.ok_or_else(missing)?;
     match app.engine.run(&row.view.run).cancel(caller.user().clone()).await {
-        // The run has ended or is being cancelled.
+        // The run has ended, or its cancellation is in progress.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
         Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
@@ -219,7 +220,7 @@ pub async fn stop(
     Ok(Json(json!({"status": "stopped", "conversation_id": conversation_id, "run_id": run_id})))
 }
 
-/// The run of an outward id.
+/// Returns the run of an outward id.
 async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
     let own = id.rsplit_once('-').filter(|(_, seq)| seq.parse::<u64>().is_ok()).map(|(run, _)| run);
     for id in [Some(id), own].into_iter().flatten() {

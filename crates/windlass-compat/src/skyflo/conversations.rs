@@ -24,13 +24,13 @@ use super::messages::Fold;
 use crate::date::{iso, read};
 use crate::folds::Folds;
 
-/// Page size if the request names none.
+/// Default page size.
 const LIMIT: usize = 20;
-/// Largest page size.
+/// Maximum page size.
 const LIMIT_MAX: usize = 50;
-/// Shortest search text; a shorter one matches everything.
+/// Minimum length of a search text in characters; a shorter text matches everything.
 const QUERY_MIN_CHARS: usize = 2;
-/// Drafts per read.
+/// Number of drafts per read.
 const DRAFTS: usize = 200;
 /// The first message of every conversation.
 const WELCOME: &str = "Welcome! How can I help you with your infrastructure today?";
@@ -141,7 +141,7 @@ async fn place(app: &Shared, caller: &Caller, cursor: &str) -> Result<(Timestamp
     }
 }
 
-/// The caller's drafts on a page. There are few, because the first message ends a draft.
+/// Returns the caller's drafts on a page. A user has few drafts, because the first message ends a draft.
 async fn drafts(
     app: &Shared,
     caller: &Caller,
@@ -184,7 +184,7 @@ async fn is_alone(app: &Shared, row: &Row) -> Result<bool, Problem> {
     }
 }
 
-/// A conversation with its messages.
+/// Returns a conversation with its messages.
 pub async fn one(
     State(app): State<Shared>,
     Extension(folds): Extension<Arc<Folds<Fold>>>,
@@ -211,8 +211,8 @@ pub async fn one(
     })))
 }
 
-/// The system's welcome message, first in the sequence. It is not in `messages`: the Command Center displays and sends
-/// those back, and would show it as an empty card. (SK-R4)
+/// Returns the system's welcome message, first in the sequence. The message is not in `messages`: the Command Center
+/// displays those and sends them back, and would show it as an empty card. (SK-R4)
 fn welcome(created_at: &str) -> Value {
     json!({"role": "system", "content": WELCOME, "sequence": 1, "created_at": created_at})
 }
@@ -231,7 +231,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// All changes except the title.
+    /// Returns all changes except the title.
     fn rest(self) -> Map<String, Value> {
         let named = [
             ("is_active", self.is_active.map(Value::from)),
@@ -305,7 +305,7 @@ pub async fn delete(
 async fn end_run(app: &Shared, caller: &Caller, thread: &ThreadId) -> Result<(), Problem> {
     let machine = app.engine.thread(thread).folded().await?;
     let Some(run) = &machine.state().run else { return Ok(()) };
-    // The run may have ended, or another request may have cancelled it.
+    // The run may have ended, or another request may have cancelled the run.
     if let Err(error) = app.engine.run(&run.id).cancel(caller.user().clone()).await {
         tracing::debug!(%error, run = %run.id, "the run was not cancelled");
     }

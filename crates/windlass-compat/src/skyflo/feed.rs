@@ -25,14 +25,15 @@ use super::speak::Speaker;
 use super::word::{Word, heartbeat};
 use crate::fill::filled;
 
-/// Time without an event after which a heartbeat is sent. (SK-E2)
+/// Interval without events after which a heartbeat is sent. (SK-E2)
 pub const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// Least time between an event of [`PAUSED`] and its predecessor. A render step takes some tens of milliseconds.
+/// Minimum time in milliseconds between an event of [`PAUSED`] and its predecessor. A render step
+/// takes several tens of milliseconds.
 const PAUSE_MS: u64 = 150;
 
 /// Events that are not sent in one chunk with their predecessor. `workflow_complete` follows `completed` at once,
-/// because the page has already acted on that.
+/// because the page has already processed that event.
 const PAUSED: &[&str] = &["tools.pending", "tool.result", "completed", "workflow_complete"];
 
 struct Said {
@@ -42,7 +43,7 @@ struct Said {
     speaker: Speaker,
     clock: Arc<dyn Clock>,
     ready: VecDeque<Word>,
-    /// When the last event was sent. Some updates produce no event.
+    /// The time of the last event that was sent. Some updates produce no event.
     said_at: Timestamp,
     /// The name of the last event.
     said: &'static str,
@@ -50,7 +51,7 @@ struct Said {
     _place: StreamPlace,
 }
 
-/// The HTTP response: sends the first events at once, then streams the thread's updates. (SK-E27)
+/// Creates the HTTP response, which sends the first events at once, then streams the thread's updates. (SK-E27)
 pub fn respond(
     app: &Shared,
     place: StreamPlace,
@@ -139,7 +140,8 @@ impl Said {
     }
 }
 
-/// How long to wait before an event, given its name, the previous event's name and the time since that one.
+/// Returns the pause before an event in milliseconds, given its name, the previous event's name
+/// and the time since the previous event.
 fn pause_ms(before: &str, name: &str, since_ms: u64) -> u64 {
     let follows = before == "completed" && name == "workflow_complete";
     let pauses = PAUSED.contains(&name) && !follows;

@@ -12,7 +12,7 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// Most drafts of a user; every list reads all of them.
+/// Maximum number of drafts per user. Every list reads all of them.
 pub const DRAFTS_MAX: usize = 200;
 /// Kind of the draft records.
 pub const DRAFT: &str = "skyflo.conversation";
@@ -50,7 +50,7 @@ impl Draft {
 
     /// Stores the draft.
     pub async fn put(&self, app: &Shared, expected: Expect) -> Result<(), RecordError> {
-        // Cannot fail: the draft has strings, numbers and JSON only.
+        // Cannot fail: the draft contains only strings, numbers and JSON.
         let value = serde_json::to_value(self).unwrap_or_default();
         app.engine.records().put(DRAFT, &self.id, self.owner.as_str(), value, expected).await.map(drop)
     }
@@ -80,13 +80,13 @@ pub fn is_uuid(id: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The conversation of this id. Another user's is forbidden; one of another workspace is reported as not found.
-/// (SK-P11, SK-X7)
+/// Returns the conversation of this id. A conversation of another user is forbidden; one of another workspace is
+/// reported as not found. (SK-P11, SK-X7)
 pub async fn found(app: &Shared, caller: &Caller, id: &str) -> Result<Found, Problem> {
     look(app, caller, id).await?.ok_or_else(|| Problem::not_found(format!("conversation `{id}`")))
 }
 
-/// The conversation of this id; `None` if there is none.
+/// Returns the conversation of this id, or `None` if it does not exist.
 pub async fn look(app: &Shared, caller: &Caller, id: &str) -> Result<Option<Found>, Problem> {
     match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => {}
@@ -102,7 +102,7 @@ pub async fn look(app: &Shared, caller: &Caller, id: &str) -> Result<Option<Foun
     Ok(mine.then(|| Found::Draft(Box::new(draft))))
 }
 
-/// `false` if the conversation does not exist for the caller.
+/// Whether the conversation exists for the caller. Returns an error if another user owns it.
 fn may_see(caller: &Caller, id: &str, workspace: &str, owner: &Principal) -> Result<bool, Problem> {
     if workspace != caller.workspace() {
         return Ok(false);
@@ -113,8 +113,8 @@ fn may_see(caller: &Caller, id: &str, workspace: &str, owner: &Principal) -> Res
     Err(Problem::forbidden(format!("conversation `{id}` belongs to another user")))
 }
 
-/// The thread to write to, with the draft that it replaces. An unused id is first claimed by a draft, so that two users
-/// with the same id cannot share a conversation.
+/// Returns the thread to write to, with the draft that the thread replaces. An unused id is first claimed by a draft,
+/// so that two users with the same id cannot share a conversation.
 pub async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<(ThreadId, Option<Draft>), Problem> {
     let draft = match look(app, caller, id).await? {
         Some(Found::Thread(row)) => return Ok((row.thread, None)),
@@ -153,7 +153,7 @@ pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Pr
         Err(RecordError::Conflict { .. }) => return Err(taken()),
         Err(error) => return Err(error.into()),
     }
-    // Another caller's first message may have created the thread since the lookup.
+    // Another caller's first message may have created the thread after the lookup.
     match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => Ok(draft),
         Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! Health of the process, its store and its tool servers. Needs no credential, as in the original. (SK-R11)
+//! Health of the process, its store and its tool servers. The routes need no credential, as in the original. (SK-R11)
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ pub async fn live() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// Whether the store responds. The status is 200 in both cases, as in the original; the log has the reason.
+/// Whether the store responds. The status is 200 in both cases, as in the original; the log contains the reason.
 pub async fn database(State(app): State<Shared>) -> Json<Value> {
     match app.engine.records().changes(&[]).await {
         Ok(_) => Json(json!({"status": "ok", "database": "connected"})),
@@ -25,7 +25,7 @@ pub async fn database(State(app): State<Shared>) -> Json<Value> {
     }
 }
 
-/// Whether all tool servers respond. The log names those that do not, with the reason.
+/// Whether all tool servers respond. The log names the servers that do not, with the reason.
 pub async fn mcp(State(app): State<Shared>) -> (StatusCode, Json<Value>) {
     match missing(&app).await.as_slice() {
         [] => (StatusCode::OK, Json(json!({"status": "ok", "mcp": "connected"}))),

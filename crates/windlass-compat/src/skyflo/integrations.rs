@@ -1,6 +1,6 @@
 //! Connected systems in the Command Center's shape. (SK-R9)
 //!
-//! They are the server's integrations. Rules, audit and vault are those of the native routes.
+//! The integrations are the server's. Rules, audit and vault are those of the native routes.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use windlass_server::integration::{Integration, IntegrationChange, IntegrationDr
 
 use crate::date::iso;
 
-/// An integration as every response encodes it, without its credentials.
+/// Encodes an integration without its credentials, with the same members in every response.
 fn told(integration: &Integration) -> Value {
     let Integration { id, provider, name, metadata, credentials_ref: _, status, created_at, updated_at } =
         integration;
@@ -52,7 +52,7 @@ pub async fn list(
 #[derive(Deserialize)]
 pub struct New {
     provider: String,
-    /// The Command Center sends none.
+    /// The integration's name. The Command Center sends none.
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -108,12 +108,12 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Providers are compared in lower case.
+/// Returns the provider in lower case, for comparison.
 fn folded(provider: &str) -> String {
     provider.trim().to_lowercase()
 }
 
-/// In this dialect, a duplicate integration and invalid settings are bad requests.
+/// Converts a problem: in this dialect, a duplicate integration and invalid settings are bad requests.
 fn refused(problem: Problem) -> Problem {
     match problem.status {
         StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY => {

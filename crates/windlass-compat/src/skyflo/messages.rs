@@ -1,6 +1,6 @@
 //! A conversation's messages in the clients' shape: people's messages, and the agent's text and calls in segments.
 //!
-//! A fold of the journal. Nothing is stored twice, so no two copies can differ. (SK-P1, SK-P2..P5)
+//! The messages are a fold of the journal. No data is stored twice, so no two copies can differ. (SK-P1, SK-P2..P5)
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::folds::JournalFold;
 /// The fold of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Fold {
-    /// Oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Value>,
     /// Queued messages.
     queued: HashMap<InputId, Value>,
@@ -106,7 +106,7 @@ impl JournalFold for Fold {
 }
 
 impl Fold {
-    /// Adds a person's message. An immediate repetition is merged. (SK-R1)
+    /// Adds a person's message. Merges an immediate repetition. (SK-R1)
     fn user(&mut self, message: Value) {
         let is_repeat = self
             .messages
@@ -166,7 +166,7 @@ impl Fold {
         self.spend();
     }
 
-    /// Adds a text to the agent's message.
+    /// Adds a text to the agent's current message.
     fn say(&mut self, seq: Seq, at: Timestamp, said: &str) {
         let id = format!("{seq}-text");
         let segment = json!({"kind": "text", "id": id, "text": said, "timestamp": at.0});
@@ -176,7 +176,8 @@ impl Fold {
         message["content"] = content.into();
     }
 
-    /// Adds a segment to the agent's message, which extends until a person writes.
+    /// Adds a segment to the agent's current message, which extends until a person writes. Returns the
+    /// indices of the message and the segment.
     fn segment(&mut self, seq: Seq, at: Timestamp, segment: Value) -> (usize, usize) {
         if self.messages.last().is_none_or(|last| last["type"] != "assistant") {
             let run = self.run.as_ref().map_or("", |run| run.as_str());

@@ -1,6 +1,7 @@
 //! The interface of the Skyflo engine, under `/skyflo`, so that its Command Center works unchanged.
 //!
-//! Paths and shapes follow its `/api/v1`; an error's text is in `detail`. The routes of its memory are not implemented.
+//! Paths and shapes follow the engine's `/api/v1`; an error's text is in `detail`. The routes of the
+//! engine's memory are not implemented.
 
 mod analytics;
 mod auth;

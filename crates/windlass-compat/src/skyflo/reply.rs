@@ -1,7 +1,7 @@
 //! Encodes a reply while it streams, and tracks which part was sent, so that the fragments add up to the whole reply.
 //!
-//! This dialect cannot retract a fragment. After a failed attempt its text stays, and the next attempt continues it as
-//! far as both agree.
+//! This dialect cannot retract a fragment. After a failed attempt, its text remains, and the next attempt
+//! continues the text as far as both agree.
 
 use serde_json::json;
 use windlass::machine::{Block, Fact, FailureClass, Message, MicroUsd, Timestamp, Usage};
@@ -18,7 +18,7 @@ pub struct Reply {
     thinking: Flow,
     /// Number of text fragments sent.
     tokens: u64,
-    /// Failed attempts, by the kind reported to the client.
+    /// Number of failed attempts, by the kind reported to the client.
     rate_limits: u32,
     transients: u32,
 }
@@ -98,8 +98,8 @@ impl Reply {
         })
     }
 
-    /// Sends text that is in none of the run's replies: the engine's own, or that of a failed attempt. Text already
-    /// sent is not repeated.
+    /// Sends text that is in none of the run's replies: the engine's own text, or that of a failed attempt. Does not
+    /// repeat text that was already sent.
     pub fn last_words(&mut self, scene: &Scene, words: &str) -> Option<Word> {
         let shown = self.text.push(words)?;
         Some(self.token(scene, &shown))
@@ -111,7 +111,7 @@ impl Reply {
     }
 }
 
-/// Most retries of a call after a rate limit. (SK-L6)
+/// Maximum number of retries of a call after a rate limit. (SK-L6)
 pub const RATE_LIMIT_RETRIES: u32 = 3;
 
 fn thinking(scene: &Scene, at: Timestamp, text: &str) -> Word {
@@ -122,16 +122,16 @@ fn thinking(scene: &Scene, at: Timestamp, text: &str) -> Word {
 pub struct Replied<'a> {
     pub message: &'a Message,
     pub model: &'a str,
-    /// Tokens as the provider reported them.
+    /// Token usage as the provider reported it.
     pub usage: &'a Usage,
-    /// `None` if the price is unknown.
+    /// Cost of the reply; `None` if the price is unknown.
     pub cost: Option<MicroUsd>,
-    /// Time the model spent reasoning; the duration of the reply if its reasoning was not streamed.
+    /// Time the model spent reasoning, in milliseconds. The duration of the reply if its reasoning was not streamed.
     pub thinking_ms: u64,
 }
 
 impl<'a> Replied<'a> {
-    /// The reply that an event records.
+    /// Returns the reply that an event records.
     pub fn of(fact: &'a Fact, model: &'a str) -> Option<Self> {
         let Fact::StepReplied { message, usage, cost, ttft_ms, duration_ms, thoughts_ms, .. } = fact else {
             return None;
@@ -144,7 +144,8 @@ impl<'a> Replied<'a> {
     }
 }
 
-/// Tokens and cost; `None` if the provider reported none. An unknown price is encoded as 0. (SK-E7, SK-L12)
+/// Encodes tokens and cost. Returns `None` if the provider reported none. An unknown
+/// price is encoded as 0. (SK-E7, SK-L12)
 fn usage(scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Option<Word> {
     let usage = replied.usage;
     usage.input.or(usage.output)?;
@@ -161,12 +162,12 @@ fn usage(scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Option<Word> {
     Some(scene.word("token.usage", at, data))
 }
 
-/// Money in US dollars, as clients read it.
+/// Converts an amount to US dollars, the unit that clients read.
 pub fn dollars(cost: MicroUsd) -> f64 {
     cost.0 as f64 / 1e6
 }
 
-/// The reasoning of a message.
+/// Returns the reasoning of a message.
 pub fn thought(message: &Message) -> String {
     let thoughts = message.blocks.iter().filter_map(|block| match block {
         Block::Reasoning { text: thought, .. } => Some(text(thought)),

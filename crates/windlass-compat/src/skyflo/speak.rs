@@ -1,7 +1,7 @@
 //! Encodes a thread's updates as events of the Skyflo engine.
 //!
-//! A pure mapping with one encoder per stream. It reads no clock and no store. The caller fills in offloaded texts
-//! beforehand.
+//! The mapping is pure, with one encoder per stream. It reads no clock and no store. The caller
+//! fills in offloaded texts beforehand.
 
 use serde_json::{Value, json};
 use windlass::Update;
@@ -24,11 +24,11 @@ pub struct Speaker {
     scene: Scene,
     /// The run that the stream follows.
     run: RunId,
-    /// The message that will start the run or join a running one, while it is queued.
+    /// The queued message that will start the run or join a running one.
     queued: Option<InputId>,
     /// The run that was active when the stream began.
     beside: Option<RunId>,
-    /// Start of the reported durations.
+    /// Time from which the reported durations are measured.
     since: Timestamp,
     /// Number of tools offered to the model.
     tools: usize,
@@ -43,7 +43,7 @@ pub struct Speaker {
     is_over: bool,
 }
 
-/// What the encoder reports about the agent.
+/// Data about the agent that the encoder reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Number of tools offered to the model.
@@ -53,7 +53,7 @@ pub struct Offer {
 }
 
 impl Speaker {
-    /// An encoder for a run that a request has started or will start.
+    /// Creates an encoder for a run that a request has started or will start.
     pub fn new(scene: Scene, run: RunId, since: Timestamp, offer: Offer) -> Self {
         Self {
             scene,
@@ -79,25 +79,25 @@ impl Speaker {
         self
     }
 
-    /// Marks the conversation as titled; a title that the engine generates is not reported.
+    /// Marks the conversation as titled. The encoder then does not report a title that the engine generates.
     pub fn titled(mut self) -> Self {
         self.tells_title = false;
         self
     }
 
-    /// Sets the number of tools offered from the next step on.
+    /// Sets the number of tools that the next steps offer.
     pub fn offer(&mut self, tools: usize) {
         self.tools = tools;
     }
 
-    /// The first events: `ready`, and the open approval requests of an active run.
+    /// Returns the first events: `ready`, and the open approval requests of an active run.
     pub fn begin(&self, run: Option<&Run>) -> Vec<Word> {
         let mut words = vec![self.scene.ready()];
         words.extend(run.into_iter().flat_map(|run| self.calls.open(&self.scene, run)));
         words
     }
 
-    /// Whether the last event was sent.
+    /// Whether the stream's last event was sent.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -132,7 +132,7 @@ impl Speaker {
         }
     }
 
-    /// The event for a thread that can no longer be followed.
+    /// Returns the event for a thread that can no longer be followed.
     pub fn breaks(&self, now: Timestamp, why: &str) -> Word {
         self.scene.error(now, why)
     }
@@ -184,8 +184,8 @@ impl Speaker {
         }
     }
 
-    /// Handles a queued message that joined the active run or started another; in the second case that run is the one
-    /// to stop.
+    /// Handles a queued message that joined the active run or started another run. In the second case, a
+    /// request to stop applies to the other run.
     fn taken(&mut self, run: Option<&RunId>) -> Vec<Word> {
         let Some(run) = run else { return Vec::new() };
         self.run = run.clone();
@@ -196,13 +196,13 @@ impl Speaker {
         vec![self.scene.ready()]
     }
 
-    /// The time to the first fragment, once per request. (SK-E4)
+    /// Returns the time to the first fragment, once per request. (SK-E4)
     fn ttft(&mut self, now: Timestamp) -> Option<Word> {
         let told = std::mem::replace(&mut self.told_ttft, true);
         (!told).then(|| self.scene.word("ttft", now, json!({"duration": now.since(self.since)})))
     }
 
-    /// Ends the stream because the thread waits for people. Nothing is completed. (SK-X10)
+    /// Ends the stream because the thread waits for people. Sends no completion events. (SK-X10)
     fn waits(&mut self, at: Timestamp) -> Vec<Word> {
         self.is_over = true;
         vec![self.complete(at, json!({"done": false, "awaiting_approval": true}), "awaiting_approval")]
@@ -246,7 +246,7 @@ impl Speaker {
         self.scene.word("workflow.error", at, json!({"error": why, "status": "error"}))
     }
 
-    /// The text of an error, in the form that clients know if there is one. (SK-G19)
+    /// Returns the text of an error, in the form that clients know if there is one. (SK-G19)
     fn explain(&self, error: &RunError) -> String {
         if error.code != OUT_OF_STEPS {
             return error.message.clone();

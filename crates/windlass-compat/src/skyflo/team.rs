@@ -17,7 +17,7 @@ use windlass_server::http::problem::Problem;
 
 use crate::date::iso;
 
-/// Accounts per read.
+/// Number of accounts per read.
 const PAGE: usize = 500;
 
 fn told(user: &User) -> Value {

@@ -11,11 +11,11 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// Longest wait for servers that are connecting for the first time. (SK-R11)
+/// Maximum wait in milliseconds for servers that are connecting for the first time. (SK-R11)
 const WITHIN_MS: u64 = 5_000;
 
-/// Lists each tool with its hints. Its tags are its server and its group there. If a server is unreachable, returns an
-/// error instead of a partial list, as the original does.
+/// Lists each tool with its hints. A tool's tags are its server and its group on that server. If a server is
+/// unreachable, returns an error instead of a partial list, as the original does.
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<Value>>, Problem> {
     caller.reads()?;
     let missing = missing(&app).await;
@@ -38,7 +38,7 @@ pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<
     Ok(Json(told.collect()))
 }
 
-/// Enabled tool servers that do not respond.
+/// Returns the enabled tool servers that do not respond.
 pub async fn missing(app: &Shared) -> Vec<String> {
     app.servers.hub.settled(WITHIN_MS).await;
     let away = |health: &Health| match health {

@@ -1,6 +1,6 @@
 //! Events of the Skyflo dialect and their encoding.
 //!
-//! The data repeats the event's name as `type`, the only place where the Command Center reads it.
+//! The data repeats the event's name as `type`, the only member from which the Command Center reads the name.
 
 use serde_json::{Map, Value, json};
 use windlass::machine::Timestamp;
@@ -21,19 +21,19 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The first event of a stream. (SK-E1)
+    /// Creates the first event of a stream. (SK-E1)
     pub fn ready(&self) -> Word {
         Word::bare("ready", json!({"run_id": self.run}))
     }
 
-    /// An event with the common members. (section 1.6)
+    /// Creates an event with the common members. (section 1.6)
     pub fn word(&self, name: &'static str, at: Timestamp, data: Value) -> Word {
         let mut word = self.fragment(name, data);
         word.data.entry("timestamp").or_insert(at.0.into());
         word
     }
 
-    /// A fragment of a text, without a timestamp.
+    /// Creates an event with a fragment of a text, without a timestamp.
     pub fn fragment(&self, name: &'static str, data: Value) -> Word {
         let mut word = Word::bare(name, json!({"type": name}));
         let Value::Object(data) = data else { return word };
@@ -43,13 +43,13 @@ impl Scene {
         word
     }
 
-    /// An error outside the run, which ends the stream. (SK-E25)
+    /// Creates the event for an error outside the run, which ends the stream. (SK-E25)
     pub fn error(&self, at: Timestamp, why: &str) -> Word {
         self.word("error", at, json!({"error": why, "status": "error"}))
     }
 }
 
-/// Keep-alive of an idle stream. (SK-E2)
+/// Creates the keep-alive event of an idle stream. (SK-E2)
 pub fn heartbeat(at: Timestamp) -> Word {
     Word::bare("heartbeat", json!({"timestamp": at.0}))
 }

@@ -1,4 +1,5 @@
-//! Parses request bodies member by member. Unknown members with a non-default value are rejected, naming the member.
+//! Parses request bodies member by member. Rejects an unknown member with a
+//! non-default value; the error names the member.
 //!
 //! Default values (absent, false, empty, `none`) are ignored, because clients send them for every option.
 
@@ -23,7 +24,7 @@ pub struct Invoke {
     /// The client's model settings.
     pub llm: LlmConfig,
     pub session: Option<String>,
-    /// The conversation before the session began.
+    /// The client's conversation before the session began.
     pub history: Vec<Line>,
     /// Which tools require approval.
     pub guards: Guards,
@@ -54,10 +55,10 @@ pub type Guards = BTreeMap<String, Guard>;
 pub struct Guard {
     /// Whether the tool may be called.
     pub enabled: Option<bool>,
-    /// Whether its calls require approval.
+    /// Whether the tool's calls require approval.
     #[serde(alias = "requiresInterrupt")]
     pub requires_interrupt: bool,
-    /// The accepted decisions; any if empty.
+    /// The accepted decisions; empty accepts any.
     #[serde(alias = "allowedDecisions")]
     pub allowed_decisions: Vec<Decision>,
 }
@@ -92,7 +93,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The decision's name on the wire.
+    /// Returns the decision's name on the wire.
     pub fn word(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -149,12 +150,12 @@ pub fn taken<T: DeserializeOwned>(body: &mut Map<String, Value>, name: &str) -> 
     }
 }
 
-/// The session's name; an empty one counts as absent.
+/// Parses the session's name. An empty name is treated as absent.
 fn session(body: &mut Map<String, Value>) -> Result<Option<String>, Problem> {
     Ok(taken(body, "session_id")?.filter(|name: &String| !name.is_empty()))
 }
 
-/// The mode; an empty one counts as absent. (ZE-E15)
+/// Parses the mode. An empty mode is treated as absent. (ZE-E15)
 fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
     let Some(word) = mode.filter(|word| !word.is_empty()) else { return Ok(None) };
     let shown = windlass_server::text::first_line(&word, 32);

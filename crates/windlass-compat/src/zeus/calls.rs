@@ -19,7 +19,7 @@ pub struct Calls {
     known: BTreeMap<CallKey, Known>,
     /// Calls whose arguments are streaming: the part of the reply, and the tool's name.
     written: Vec<(u32, String)>,
-    /// Whether fragments were missed; later fragments would not fit.
+    /// Whether fragments were missed. Later fragments would leave a gap in the arguments.
     is_torn: bool,
     /// Interrupts that are already answered.
     confirmed: Vec<InterruptId>,
@@ -39,7 +39,7 @@ impl Known {
 }
 
 impl Calls {
-    /// The calls of a step that began before the stream. They were sent on an earlier stream.
+    /// Restores the calls of a step that began before the stream. An earlier stream sent these calls.
     pub fn resumed(run: &Run) -> Self {
         let mut calls = Self::default();
         let Phase::Calls(line) = &run.phase else { return calls };
@@ -52,7 +52,7 @@ impl Calls {
         calls
     }
 
-    /// Hides interrupts that are already answered.
+    /// Excludes interrupts that are already answered.
     pub fn confirm(&mut self, interrupts: Vec<InterruptId>) {
         self.confirmed = interrupts;
     }
@@ -63,7 +63,7 @@ impl Calls {
         self.is_torn = false;
     }
 
-    /// Stops sending fragments, because some were missed. The calls are sent whole later.
+    /// Stops sending fragments, because some were missed. The complete calls are sent later.
     pub fn tear(&mut self) {
         self.is_torn = true;
     }
@@ -111,7 +111,7 @@ impl Calls {
                 }
                 match verdict {
                     Verdict::Allow | Verdict::Deny => vec![known.decided(scene)],
-                    // Sent when the interrupt opens, which may take a preview.
+                    // The request is sent when the interrupt opens, which may take a preview.
                     Verdict::Ask => Vec::new(),
                 }
             }
@@ -122,7 +122,7 @@ impl Calls {
                 }
                 Vec::new()
             }
-            // The call keeps the id that the client knows.
+            // An answered interrupt leaves the call's id unchanged: the client knows that id.
             Fact::InterruptOpened { interrupt, .. } if self.confirmed.contains(interrupt) => Vec::new(),
             Fact::InterruptOpened { kind, call: Some(call), .. } => {
                 let Some(known) = self.known.get_mut(call) else { return Vec::new() };
@@ -141,7 +141,7 @@ impl Calls {
         }
     }
 
-    /// Encodes a run's open interrupts for a later client, except those being answered.
+    /// Encodes a run's open interrupts for a later client, except those that the request answers.
     pub fn open(&mut self, scene: &Scene, run: &Run, answered: &[InterruptId]) -> Vec<String> {
         let step = run.attempt.step;
         let mut told = Vec::new();
@@ -172,7 +172,7 @@ impl Known {
         data
     }
 
-    /// Encodes a call that needs no decision or has one. (ZE-S2)
+    /// Encodes a call that needs no decision or already has one. (ZE-S2)
     fn decided(&mut self, scene: &Scene) -> String {
         (self.is_told, self.is_asked) = (true, false);
         scene.frame("tool_call", self.data(false).into())
@@ -201,7 +201,7 @@ impl Known {
     }
 }
 
-/// What an interrupt shows a person in addition to the call.
+/// Returns the data that an interrupt shows a person in addition to the call.
 fn asked(kind: &InterruptKind) -> Option<(&'static str, Value)> {
     match kind {
         InterruptKind::Approval { preview, .. } => Some(("preview", text(preview.as_ref()?).into())),

@@ -3,7 +3,7 @@
 //!
 //! In this dialect, `modified` approves the call with its new parameters. The server therefore answers the interrupt in
 //! the caller's name, through the same gate. It does so only if the digest of tool and arguments equals the edited
-//! call's. Any other interrupt is left to the client, as are interrupts of a server that stops before it has answered.
+//! call's. The client must answer any other interrupt, and any interrupt of a server that stops before it has answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::routes::interrupts::submit;
 
-/// Longest wait for previews of the edited calls. The response stream begins afterwards.
+/// Maximum wait for previews of the edited calls. The response stream begins after this wait.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Edited calls that have neither started nor opened another interrupt.
@@ -50,7 +50,7 @@ impl Edited<'_> {
     }
 }
 
-/// Answers the interrupts of the calls edited at a position. Returns those that were answered.
+/// Answers the interrupts of the calls edited at a position. Returns the answered interrupts.
 pub async fn confirm(
     app: &Shared,
     caller: &Caller,
@@ -68,9 +68,9 @@ pub async fn confirm(
             let Some((interrupt, approval)) = edited.hear(&recorded.event) else { continue };
             match approve(app, caller, thread, interrupt.clone(), approval).await {
                 Ok(Settled::Closed) => confirmed.push(interrupt),
-                // Other people have to approve it as well.
+                // Other people still have to approve the call.
                 Ok(Settled::Open) => {}
-                // The call has changed, or this vote was counted already. The client decides.
+                // The call has changed, or this vote was recorded already. The client decides.
                 Err(error) => tracing::debug!(%error, %interrupt, "an edited call requires approval again"),
             }
         }
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(edited.hear(&event), None);
         }
         assert_eq!(edited.hear(&asks(0, b"a")), Some(("run_1.1.0.1".into(), Digest::of(b"a"))));
-        // A different call, one that another user edited, one without an edit, and a repeated confirmation.
+        // Another call, one that another user edited, one without an edit, and a repeated confirmation.
         for event in [asks(1, b"other"), asks(2, b"c"), asks(3, b"d"), asks(0, b"a")] {
             assert_eq!(edited.hear(&event), None);
         }

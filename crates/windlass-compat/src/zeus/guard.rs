@@ -1,5 +1,5 @@
-//! Validates a client's guards. The gate decides whether a call requires approval. A guard that is stricter than the
-//! gate is rejected; a looser one is ignored.
+//! Validates a client's guards. The gate decides whether a call requires approval. The server rejects a guard that is
+//! stricter than the gate, and ignores a looser one.
 //!
 //! Rules and grants are lasting decisions of administrators and of the user, so one request cannot override them.
 
@@ -55,7 +55,7 @@ fn runs_unasked(tool: &OfferedTool) -> bool {
     tool.trusted && hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
-/// The auto-run setting of a session.
+/// Returns the auto-run setting of a session.
 async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
     let of_thread = app.engine.policy().auto_run(&Whose::Thread(session.thread.clone())).await?;
     let chosen = match of_thread {

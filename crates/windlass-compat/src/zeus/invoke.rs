@@ -1,4 +1,5 @@
-//! Takes a message for the agent: it starts a run, or is queued behind the session's active run. (ZE-E1, ZE-E4)
+//! Takes a message for the agent. The message starts a run, or is queued behind the
+//! session's active run. (ZE-E1, ZE-E4)
 //!
 //! Authentication, permissions and the message are checked before the stream begins.
 
@@ -28,7 +29,7 @@ use super::speak::Zeus;
 use super::tools;
 use super::word::{Names, Scene};
 
-/// Messages of the earlier conversation that are passed to the agent. (ZE-E7)
+/// Maximum number of messages of the earlier conversation that are passed to the agent. (ZE-E7)
 const HISTORY_TOLD: usize = 30;
 
 /// Options of a stream's encoding.
@@ -80,12 +81,12 @@ pub async fn invoke(
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &started.run))
 }
 
-/// `session_` and twelve hexadecimal digits. (ZE-E11)
+/// Generates a session name: `session_` and twelve hexadecimal digits. (ZE-E11)
 fn fresh_name() -> String {
     format!("session_{:012x}", windlass_server::clock::clock().random() & 0xffff_ffff_ffff)
 }
 
-/// The open interrupts of the session's run, sent again with each new message.
+/// Encodes the open interrupts of the session's run, which the stream of each new message repeats.
 async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<String>, Problem> {
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
     if !waits {
@@ -99,7 +100,7 @@ async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<Str
 /// Adds headers with the session and the run, which a client needs to reconnect. The session's name may be new.
 pub fn named(mut response: Response, session: &str, run: &RunId) -> Response {
     for (name, value) in [("x-session-id", session), ("x-run-id", run.as_str())] {
-        // Both are validated or generated here: letters, digits and a few signs.
+        // Both values are validated or generated in this dialect: letters, digits and a few signs.
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
         }

@@ -1,8 +1,8 @@
 //! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers its
 //! waiting calls. Both respond with a stream of events.
 //!
-//! A client may add tool servers for one run and, if the settings allow it, a model endpoint with its key. Other
-//! additions (sandboxes, memory) are rejected by name, never ignored.
+//! A client may add tool servers for one run and, if the settings allow it, a model endpoint with its key. Requests
+//! with other additions (sandboxes, memory) are rejected, and the error names the addition.
 
 mod body;
 mod calls;

@@ -1,8 +1,9 @@
 //! The client's model settings: model, endpoint and key. (ZE-C7)
 //!
-//! A client's endpoint receives conversations and everything that tools read, so the settings decide. With
-//! `client_endpoints`, the run calls the endpoint with the client's key, which is never recorded. Without it, the
-//! address only selects a configured provider; that provider's key is used and the client's is discarded.
+//! A client's endpoint receives conversations and everything that tools read, so the settings decide whether
+//! it is used. With `client_endpoints`, the run calls the endpoint with the client's key, which is never
+//! recorded. Without this setting, the address only selects a configured provider; that provider's key is
+//! used and the client's is discarded.
 
 use serde_json::{Map, Value};
 use windlass::AgentConfig;
@@ -21,7 +22,7 @@ use super::body::{refuse, taken};
 pub struct LlmConfig {
     name: Option<String>,
     temperature: Option<f64>,
-    /// The endpoint, and the key for it.
+    /// The endpoint, with its key.
     endpoint: Option<ClientEndpoint>,
 }
 
@@ -40,7 +41,7 @@ impl LlmConfig {
         Ok(Self { name, temperature, endpoint })
     }
 
-    /// The agent with the requested model and the dialect's step limit. (ZE-X8)
+    /// Returns the agent with the requested model and the dialect's step limit. (ZE-X8)
     pub fn agent(&self, app: &Shared, caller: &Caller) -> Result<AgentConfig, Problem> {
         let dialect = &app.config.settings.server.dialect.zeus;
         let mut agent = match &self.endpoint {
@@ -65,8 +66,8 @@ impl LlmConfig {
         Ok(agent)
     }
 
-    /// The agent with a model at the client's endpoint. It has no fallback model: the operator must not pay if the
-    /// endpoint fails.
+    /// Returns the agent with a model at the client's endpoint. The agent has no fallback model: the operator
+    /// must not pay if the endpoint fails.
     fn own_agent(
         &self,
         app: &Shared,
@@ -86,7 +87,7 @@ impl LlmConfig {
         Ok(agent)
     }
 
-    /// The model of the configured provider at this address.
+    /// Returns the model of the configured provider at this address.
     fn at_configured<'a>(
         &self,
         endpoint: &ClientEndpoint,
@@ -106,7 +107,7 @@ impl LlmConfig {
     }
 }
 
-/// Takes a text under either of two names. An empty one counts as absent.
+/// Takes a text under either of two names. Treats an empty text as absent.
 fn text(said: &mut Map<String, Value>, names: [&str; 2]) -> Result<Option<String>, Problem> {
     let mut found = None;
     for name in names {
@@ -121,7 +122,7 @@ fn text(said: &mut Map<String, Value>, names: [&str; 2]) -> Result<Option<String
     Ok(found)
 }
 
-/// The configured models whose provider has this address.
+/// Returns the configured models whose provider has this address.
 fn configured_at<'a>(app: &'a Shared, url: &str) -> Vec<&'a ModelName> {
     let providers = app.models.now();
     let is_there = |model: &&ModelName| {
@@ -131,7 +132,7 @@ fn configured_at<'a>(app: &'a Shared, url: &str) -> Vec<&'a ModelName> {
     app.config.settings.models.iter().filter(is_there).collect()
 }
 
-/// The configured model of this name, with or without its provider.
+/// Returns the configured model of this name, with or without its provider.
 fn configured<'a>(models: Vec<&'a ModelName>, name: &str) -> Result<&'a ModelName, Problem> {
     let bare = |model: &&&ModelName| model.as_str().split_once('/').is_some_and(|(_, rest)| rest == name);
     let found = models.iter().find(|model| model.as_str() == name).or_else(|| models.iter().find(bare));

@@ -57,7 +57,7 @@ pub async fn resume(
         Problem::conflict("closed", format!("no call is waiting in session `{}`", session.name))
     })?;
     let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
-    // Queued before the answers, so that the next step reads it and not a later one.
+    // The instruction is queued before the answers, so that the next step reads it and not a later one.
     let ordered = match order {
         Some(order) => Some(instruct(&app, &caller, &session.thread, agent, order).await?),
         None => None,
@@ -93,7 +93,7 @@ fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
     edits.filter_map(|(result, _)| Some(call::named(&result.tool_call_id)?.1)).collect()
 }
 
-/// The answer to the call that a result names.
+/// Creates the answer to the call that a result names.
 fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
     let id = windlass_server::text::first_line(&result.tool_call_id, 128);
     let target = Target::find(Some(run), &result.tool_call_id)?;

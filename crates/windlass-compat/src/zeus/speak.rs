@@ -1,6 +1,6 @@
 //! Encodes a thread's updates as frames of Zeus.
 //!
-//! A pure mapping with one encoder per stream. It reads no clock and no store, and decides nothing. (ZE-E8)
+//! The mapping is pure, with one encoder per stream. It reads no clock and no store, and makes no decision. (ZE-E8)
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::calls::Calls;
 use super::word::Scene;
 use crate::call::text;
 
-/// Characters of an answer's summary: one line of a list.
+/// Maximum length of an answer's summary in characters: one line of a list.
 const SUMMARY_CHARS: usize = 200;
 
 /// The encoder of one stream.
@@ -39,7 +39,7 @@ pub struct Zeus {
 }
 
 impl Zeus {
-    /// An encoder for a run that a message has started or will start.
+    /// Creates an encoder for a run that a message has started or will start.
     pub fn new(scene: Scene, run: RunId) -> Self {
         Self {
             scene,
@@ -53,7 +53,7 @@ impl Zeus {
         }
     }
 
-    /// An encoder for an active run.
+    /// Creates an encoder for an active run.
     pub fn beside(scene: Scene, run: &Run) -> Self {
         Self {
             turn: Turn::now(run.id.clone()),
@@ -104,12 +104,12 @@ impl Zeus {
         }
     }
 
-    /// A fragment of the answer. (ZE-S1)
+    /// Encodes a fragment of the answer. (ZE-S1)
     fn fragment(&self, content: &str) -> String {
         self.scene.frame("text", json!({"content": content, "role": "assistant"}))
     }
 
-    /// Tokens of a model call; `None` if the provider reported none. (ZE-S6)
+    /// Encodes the tokens of a model call. Returns `None` if the provider reported none. (ZE-S6)
     fn usage(&self, usage: &Usage) -> Option<String> {
         usage.input.or(usage.output)?;
         let data = json!({
@@ -132,7 +132,7 @@ impl Zeus {
         content.push_str(own);
         frames.extend(match (status, error) {
             (RunStatus::Done, _) => self.ends(&content, "completed"),
-            // The partial answer is kept. (ZE-P8)
+            // The client keeps the partial answer. (ZE-P8)
             (RunStatus::Cancelled, _) => self.ends(&content, "stopped"),
             (RunStatus::Failed, Some(error)) => self.fails(error),
             (RunStatus::Failed, None) => {
@@ -150,7 +150,7 @@ impl Zeus {
         vec![self.scene.frame("complete", json!({"content": content, "summary": summary, "status": status}))]
     }
 
-    /// Ends a failed run. The details have a hint and the provider's message, and no internals. (ZE-S5, ZE-X4)
+    /// Ends a failed run. The details contain a hint and the provider's message, and no internals. (ZE-S5, ZE-X4)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
         let Failure { code, words, hint } = explain(error);
         let details = json!({"hint": hint, "cause": error.message, "retryable": error.retryable});
@@ -197,7 +197,7 @@ impl Speaker for Zeus {
                 self.text.set(&whole).map(|fresh| self.fragment(&fresh)).into_iter().collect()
             }
             Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => Vec::new(),
-            // The interrupt was sent with its call, and a resume opens the next stream.
+            // The interrupt was sent with its call. The next stream begins with a resume request.
             Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => {
                 self.is_over = true;
                 Vec::new()

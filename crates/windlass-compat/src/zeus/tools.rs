@@ -1,7 +1,7 @@
 //! Tool servers that a client adds for one run. (ZE-E13)
 //!
-//! They exist for this run in this process only: their keys are never recorded, and they are removed when the run ends.
-//! Their addresses come from a client, so only those that the settings allow for every caller are reachable.
+//! The servers exist for this run in this process only: their keys are never recorded, and they are removed when the
+//! run ends. A client chooses their addresses, so only those that the settings allow for every caller are reachable.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use windlass_server::http::problem::Problem;
 
 use super::body::{refuse, taken};
 
-/// Most servers of one run.
+/// Maximum number of servers of one run.
 const SERVERS_MAX: usize = 10;
-/// Most headers of a server, and most bytes of a header.
+/// Maximum number of headers of a server, and maximum size of a header in bytes.
 const HEADERS_MAX: usize = 32;
 const HEADER_MAX_BYTES: usize = 4_096;
-/// Longest wait for the servers to connect. The client's stream begins afterwards.
+/// Maximum wait in milliseconds for the servers to connect. The client's stream begins after this wait.
 const WITHIN_MS: u64 = 10_000;
 
 /// The transport.
@@ -111,7 +111,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     Ok(server)
 }
 
-/// Connects to the servers. Their tools are added to the usual ones.
+/// Connects to the servers, and adds their tools to the usual ones.
 pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> Result<RunTools, Problem> {
     if servers.is_empty() {
         return Ok(RunTools::Usual);

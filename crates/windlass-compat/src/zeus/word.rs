@@ -1,7 +1,7 @@
 //! Events of the Zeus dialect and their encoding.
 //!
-//! The data repeats the event's name as `type`. There are two sets of names: those of the agent loop's table, and those
-//! of the API reference for clients that request them. (ZE-S8, CF-7)
+//! The data repeats the event's name as `type`. There are two sets of names: those of the agent loop's table, and, for
+//! clients that request them, those of the API reference. (ZE-S8, CF-7)
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
