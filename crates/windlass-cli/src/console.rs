@@ -1,8 +1,8 @@
-//! Standard input, output and error of a command: decides on colours and removes control sequences from untrusted
-//! text.
+//! Standard input, output and error of a command. Decides on colours, and removes
+//! control sequences from untrusted text.
 //!
-//! A failed write does not end the command: a run continues without a reader. The process exits with an error at the
-//! end, unless the pipe was closed.
+//! A failed write does not end the command: a run continues even if its output is not read. The process exits with an
+//! error at the end, unless the pipe was closed.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
@@ -37,7 +37,7 @@ pub struct Console {
     muted: bool,
     /// The first write error on standard output, except a closed pipe.
     lost: Arc<OnceLock<String>>,
-    /// The screen of a chat. If it is set, all output is printed above its input.
+    /// The screen of a chat. If set, all output is printed above the screen's input.
     screen: Option<Arc<ChatScreen>>,
 }
 
@@ -77,12 +77,12 @@ impl Console {
         cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && moves_cursor()
     }
 
-    /// Whether a person can be prompted: standard input and standard error are terminals.
+    /// Whether the command can prompt a person: standard input and standard error are terminals.
     pub fn can_ask(&self) -> bool {
         self.in_terminal && self.err_terminal
     }
 
-    /// Writes to standard output. A closed pipe is not an error: its reader has read enough.
+    /// Writes to standard output. A closed pipe is not an error: its reader needs no more output.
     pub fn out(&self, text: &str) {
         if let Some(screen) = &self.screen {
             screen.print(text);
@@ -91,7 +91,7 @@ impl Console {
         if let Err(error) = self.try_out(text)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            // Only the first error is reported.
+            // Keep only the first error.
             let _ = self.lost.set(error.to_string());
         }
     }
@@ -102,7 +102,7 @@ impl Console {
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     }
 
-    /// The first error of a write to standard output; `None` if all writes succeeded.
+    /// Returns the first error of a write to standard output; `None` if all writes succeeded.
     pub fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }
@@ -116,12 +116,12 @@ impl Console {
         self.out_line(&format!("{head}{}", hanging(text, indent, self.out_width())));
     }
 
-    /// Columns of the terminal of standard output; `None` if it is not a terminal.
+    /// Returns the width of the terminal of standard output in columns; `None` if it is not a terminal.
     pub fn out_width(&self) -> Option<usize> {
         terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into())
     }
 
-    /// Columns of the terminal of standard error; `None` if it is not a terminal.
+    /// Returns the width of the terminal of standard error in columns; `None` if it is not a terminal.
     fn err_width(&self) -> Option<usize> {
         terminal_size_of(io::stderr()).map(|(Width(columns), _)| columns.into())
     }
@@ -179,8 +179,7 @@ pub fn moves_cursor() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Whether colours are off by default. <https://no-color.org>: `NO_COLOR` is set and not empty. Also if
-/// `TERM` is `dumb`.
+/// Whether colours are off by default: `NO_COLOR` is set and not empty (<https://no-color.org>), or `TERM` is `dumb`.
 fn is_plain() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")

@@ -1,6 +1,7 @@
-//! The panic report on standard error: the thread, the source location and, if it is a literal, the panic message.
+//! Prints the panic report on standard error: the thread, the source location and, if
+//! it is a literal, the panic message.
 //!
-//! A formatted message may contain the data being processed, including a secret, so it is omitted. The location is
+//! A formatted message may contain the processed data, including a secret, so the report omits it. The location is
 //! enough to find the cause; `RUST_BACKTRACE=1` adds a backtrace.
 
 use std::any::Any;
@@ -39,7 +40,7 @@ mod tests {
 
     const SECRET: &str = "SENTINEL-crash";
 
-    /// The crashing process of the test below. Without the environment variable it does nothing.
+    /// The process that crashes in the test below. Does nothing without the environment variable.
     #[test]
     fn crashes() {
         let Some(secret) = std::env::var_os("WINDLASS_TEST_CRASH") else { return };
@@ -50,7 +51,7 @@ mod tests {
         crash(Box::new(move || panic!("told {one}")));
         crash(Box::new(move || refused(&other).unwrap()));
         crash(Box::new(|| panic!("a defect")));
-        // Slicing inside a character: the standard library's panic message contains the text.
+        // Slices inside a character: the standard library's panic message would contain the text.
         let cut = format!("{secret}\u{e4}");
         crash(Box::new(move || drop(cut[..cut.len() - 1].to_owned())));
         std::process::exit(7);

@@ -1,4 +1,5 @@
-//! Lets the user edit a text in an external editor: `$VISUAL`, else `$EDITOR`, else `vi` (`notepad` on Windows).
+//! Lets the user edit a text in an external editor: `$VISUAL`, otherwise `$EDITOR`,
+//! otherwise `vi` (`notepad` on Windows).
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,8 +24,8 @@ pub enum Edited {
     Left(Signal),
 }
 
-/// Opens the editor on a text and waits until it exits. The text is in a private file in `directory`. Ctrl-C is left to
-/// the editor.
+/// Opens the editor on a text and waits until it exits. The text is in a private file in
+/// `directory`. The editor handles Ctrl-C.
 pub async fn edit(
     directory: &Path,
     name: &str,
@@ -66,7 +67,7 @@ fn chosen() -> String {
     named.unwrap_or_else(|| if cfg!(windows) { "notepad".into() } else { "vi".into() })
 }
 
-/// The variable may contain arguments, so a shell splits it.
+/// Creates the command that starts the editor. The variable may contain arguments, so a shell splits it.
 #[cfg(unix)]
 fn command(editor: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
@@ -87,7 +88,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The file that is edited. It is deleted when this is dropped.
+/// The file that is edited. Dropping the value deletes the file.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -98,7 +99,7 @@ impl Draft {
         let path = directory.join(format!("edit-{}-{name}.json", std::process::id()));
         let failed =
             |error: std::io::Error| Trouble::engine(format!("cannot write `{}`: {error}", path.display()));
-        // A killed process with the same id may have left a file with this name.
+        // A killed process with the same process id may have left a file with this name.
         let _ = std::fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

@@ -1,6 +1,6 @@
 //! Entry points for fuzzing: each parses bytes from outside the process. A panic is a finding.
 //!
-//! The fuzzer in `fuzz/` calls them. The tests below call them with randomly changed valid bytes.
+//! The fuzzer in `fuzz/` calls these functions. The tests below call them with randomly changed valid bytes.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Returns memory to the system while the server idles: memory that only its start or a burst of work needed.
+//! Returns memory to the system while the server idles: memory that only the start of
+//! the server or a burst of work needed.
 //!
 //! A server is idle if it uses little CPU. Dropped pages of the program are not lost: they stay in the kernel's file
 //! cache and are mapped again when they are used. On systems other than Linux this module does nothing.
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 /// Interval between readings of the CPU time. Each reading wakes the process, so the interval is long.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// CPU time per interval up to which the server is idle, in milliseconds: two percent of a core. Its timers take a
+/// Maximum CPU time per interval of an idle server in milliseconds: two percent of a core. The server's timers take a
 /// tenth of that, and a run takes a few milliseconds.
 const IDLE_MS: u64 = 300;
 
@@ -30,14 +31,14 @@ struct Watch {
 }
 
 impl Default for Watch {
-    /// A server starts busy, because its start is work.
+    /// A server starts as busy, because its start uses the CPU.
     fn default() -> Self {
         Self { cpu_ms: 0, is_busy: true }
     }
 }
 
 impl Watch {
-    /// Takes the total CPU time so far. Returns whether the server was busy at the previous reading and is idle now.
+    /// Records the total CPU time so far. Returns whether the server was busy at the previous reading and is idle now.
     fn becomes_idle(&mut self, cpu_ms: u64) -> bool {
         let used_ms = cpu_ms.saturating_sub(self.cpu_ms);
         self.cpu_ms = cpu_ms;
@@ -49,13 +50,13 @@ impl Watch {
 #[cfg(target_os = "linux")]
 use linux::{cpu_ms, give_back};
 
-/// The CPU time is unknown on other systems.
+/// Returns `None`: the CPU time is unknown on other systems.
 #[cfg(not(target_os = "linux"))]
 fn cpu_ms() -> Option<u64> {
     None
 }
 
-/// Other systems have no equivalent.
+/// Does nothing: other systems have no equivalent.
 #[cfg(not(target_os = "linux"))]
 fn give_back() {}
 
@@ -66,14 +67,14 @@ mod linux {
     /// Segment type of a loadable segment, and the flag of a writable one. (elf(5))
     const PT_LOAD: u32 = 1;
     const PF_W: u32 = 2;
-    /// Segment type of the dynamic section. Its entries below state whether relocations are applied to a segment that
-    /// is not writable.
+    /// Segment type of the dynamic section. The entries below state whether relocations are applied
+    /// to a segment that is not writable.
     const PT_DYNAMIC: u32 = 2;
     const DT_TEXTREL: usize = 22;
     const DT_FLAGS: usize = 30;
     const DF_TEXTREL: usize = 4;
 
-    /// CPU that the process has used, user and system, in milliseconds.
+    /// Returns the CPU time that the process has used, user and system, in milliseconds.
     pub fn cpu_ms() -> Option<u64> {
         let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `used` is valid for writes during the call.
@@ -85,7 +86,7 @@ mod linux {
     /// Returns free heap memory and unmodified pages of the program to the system.
     pub fn give_back() {
         #[cfg(target_env = "gnu")]
-        // SAFETY: it takes the allocator's locks and returns only free memory.
+        // SAFETY: `malloc_trim` takes the allocator's locks and returns only free memory.
         unsafe {
             libc::malloc_trim(0);
         }
@@ -105,12 +106,13 @@ mod linux {
         if info.dlpi_phdr.is_null() {
             return END;
         }
-        // SAFETY: the description gives the number of headers, and they stay mapped: the program is never unloaded.
+        // SAFETY: the description gives the number of headers. They stay mapped, because the program is never unloaded.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let place = |address: usize| info.dlpi_addr as usize + address;
         let dynamic = headers.iter().find(|header| header.p_type == PT_DYNAMIC).map(|header| {
             let entries = header.p_memsz as usize / size_of::<[usize; 2]>();
-            // SAFETY: the dynamic section is a table of pairs of words. It stays mapped and is no longer written.
+            // SAFETY: the dynamic section is a table of pairs of words. The section stays
+            // mapped and is no longer written.
             unsafe {
                 std::slice::from_raw_parts(place(header.p_vaddr as usize) as *const [usize; 2], entries)
             }
@@ -124,10 +126,11 @@ mod linux {
             let first = place(header.p_vaddr as usize);
             let begin = first - first % page;
             let bytes = first + header.p_memsz as usize - begin;
-            // SAFETY: the segment is a private mapping of the program's file, and nothing writes to it: it is not
-            // writable (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied
-            // to it. So each page equals the file's content, and any thread that uses it reads it again from the file.
-            // The system refuses writes to the file of a running program. Only breakpoints of a debugger are lost.
+            // SAFETY: the segment is a private mapping of the program's file and is never modified: it is not
+            // writable (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is
+            // applied to it. So each page equals the file's content, and any thread that uses a dropped page
+            // reads it again from the file. The system refuses writes to the file of a running program. Only
+            // breakpoints of a debugger are lost.
             unsafe { libc::madvise(begin as *mut c_void, bytes, libc::MADV_DONTNEED) };
         }
         END
@@ -145,7 +148,7 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// Resident pages of mapped files, in KiB.
+        /// Returns the size of the resident pages of mapped files, in KiB.
         fn file_kib() -> u64 {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
@@ -186,8 +189,8 @@ mod tests {
         let mut watch = Watch::default();
         let looks = [900, 950, 1_000, 1_300, 1_601, 1_650, 3_000, 9_000, 9_010, 9_020];
         let released: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();
-        // Becomes idle after the start, after a short busy interval and after a longer one; ignores use below the
-        // limit.
+        // The server becomes idle after its start, after a short busy interval and after a longer
+        // one. Use below the limit is ignored.
         assert_eq!(released, [950, 1_650, 9_010]);
     }
 }

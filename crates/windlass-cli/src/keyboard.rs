@@ -1,6 +1,6 @@
 //! Reads lines from the terminal while a command does other work.
 //!
-//! A dedicated thread reads them. It stops between two lines, so that the line editor can use the terminal again.
+//! A dedicated thread reads the lines. It stops between two lines, so that the line editor can use the terminal again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 /// Capacity of the queue of typed lines: more than a person types while one question is open.
 const LINES: usize = 16;
 
-/// Longest time until the thread notices a request to stop, in milliseconds.
+/// Maximum time in milliseconds until the thread notices a request to stop.
 const NOTICE_MS: i32 = 50;
 
 /// Reads lines on a thread until it is dropped.
@@ -86,11 +86,11 @@ fn read(sender: &mpsc::Sender<Typed>, stop: &AtomicBool) {
 enum Look {
     Nothing,
     Line,
-    /// The terminal was closed; input that was typed before may remain.
+    /// The terminal was closed. Input typed before may remain.
     Gone,
 }
 
-/// Polls standard input for up to `NOTICE_MS`. In a terminal's line mode one read returns one whole line.
+/// Polls standard input for up to `NOTICE_MS`. In a terminal's line mode, one read returns one whole line.
 #[cfg(unix)]
 fn look() -> Look {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };

@@ -1,8 +1,8 @@
 //! The command line of Windlass: parses the arguments, runs one command (which may be the server), and reports its
 //! errors.
 //!
-//! This is a library so that cargo compiles it while it still generates code for the crate `windlass`; a binary waits
-//! until its libraries are complete. It is not an API: [`main`] is its only public item.
+//! The code is a library so that cargo compiles it while it still generates code for the crate `windlass`; a binary
+//! waits until its libraries are complete. The library is not an API: [`main`] is its only public item.
 
 mod cli;
 mod console;
@@ -31,7 +31,7 @@ use windlass_server::trouble::{Exit, Trouble};
 use crate::cli::Cli;
 use crate::console::Console;
 
-/// How long background tasks may take to end after the command has finished. No result depends on them.
+/// Maximum time for background tasks to end after the command has finished. No result depends on them.
 const WIND_DOWN: Duration = Duration::from_millis(200);
 
 /// Runs the command line of this process and returns its exit code.
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
         exit = exit.with_output_lost();
     }
     if exit.leaves_a_run() {
-        // Exit at once, like a crash, which runs survive. A runtime that shuts down cancels tasks one by one, and a
+        // Exit at once, as after a crash, which runs survive. A runtime that shuts down cancels tasks one by one. A
         // cancelled tool would return an error, which would be recorded.
         windlass::mcp::kill_servers();
         // A blocked task may still own the screen, so its destructor would not restore the terminal.

@@ -25,19 +25,19 @@ impl Paint {
     pub fn bold(self, text: &str) -> Cow<'_, str> {
         self.with("1", text)
     }
-    /// The style of errors.
+    /// Applies the style of errors.
     pub fn red(self, text: &str) -> Cow<'_, str> {
         self.with("1;31", text)
     }
-    /// The style of success.
+    /// Applies the style of success.
     pub fn green(self, text: &str) -> Cow<'_, str> {
         self.with("32", text)
     }
-    /// The style of warnings.
+    /// Applies the style of warnings.
     pub fn yellow(self, text: &str) -> Cow<'_, str> {
         self.with("1;33", text)
     }
-    /// The style of hints.
+    /// Applies the style of hints.
     pub fn cyan(self, text: &str) -> Cow<'_, str> {
         self.with("36", text)
     }

@@ -7,10 +7,10 @@ use windlass::machine::Digest;
 use windlass::sqlite::is_store;
 use windlass_server::trouble::Trouble;
 
-/// Hexadecimal digits of a folder's digest in its store's name.
+/// Number of hexadecimal digits of a folder's digest in its store's name.
 const DIGITS: usize = 16;
 
-/// Maximum number of stores searched for a run, because each one is opened.
+/// Maximum number of stores searched for a run. The limit is low because each store has to be opened.
 const STORES: usize = 100;
 
 /// Name of the configuration file, both in the user's configuration directory and in a folder.
@@ -24,14 +24,14 @@ const USER_POLICY_FILE: &str = "policy.toml";
 
 #[derive(Clone, Debug)]
 pub struct UserPaths {
-    /// The user's configuration file; it may not exist.
+    /// The user's configuration file, which may not exist.
     pub config: PathBuf,
     /// Directory of the stores, the trusted digests and the chat's history.
     pub data: PathBuf,
 }
 
 impl UserPaths {
-    /// Resolves them by the platform's rules (`XDG_CONFIG_HOME` and `XDG_DATA_HOME` on Unix).
+    /// Finds the directories by the platform's rules (`XDG_CONFIG_HOME` and `XDG_DATA_HOME` on Unix).
     pub fn find() -> Result<Self, Trouble> {
         let base = etcetera::choose_base_strategy().map_err(|error| {
             Trouble::usage(format!("cannot find the user's directories: {error}")).hint("set HOME")
@@ -42,19 +42,19 @@ impl UserPaths {
         })
     }
 
-    /// The user's policy file; it may not exist.
+    /// Returns the user's policy file, which may not exist.
     pub fn policy(&self) -> PathBuf {
         self.config.with_file_name(USER_POLICY_FILE)
     }
 
-    /// The path of a folder's store. It is outside the folder.
+    /// Returns the path of a folder's store, which is outside the folder.
     pub fn store_of(&self, folder: &Path) -> PathBuf {
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let digest = Digest::of(whole.as_os_str().as_encoded_bytes()).to_string();
         self.data.join(&digest[..DIGITS])
     }
 
-    /// The existing stores of all folders, most recently modified first, at most [`STORES`].
+    /// Returns the existing stores of all folders, most recently modified first, at most [`STORES`].
     pub fn stores(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == DIGITS);
         let entries = std::fs::read_dir(&self.data).into_iter().flatten().flatten();

@@ -1,6 +1,6 @@
 //! The environment of a command: the folder, its settings, the store and the engine over it.
 //!
-//! Everything is validated here, before the command starts or changes anything.
+//! The place validates all settings before the command starts or changes anything.
 
 mod access;
 mod answers;
@@ -57,20 +57,20 @@ pub struct Ground {
     pub settings: Settings,
     /// The policy files in force: the user's, then the folder's.
     pub policies: Vec<InForce>,
-    /// The values of flags, for a model that is resolved later.
+    /// The values of flags, for a model that is determined later.
     flags: Flags,
     place: PlaceFlags,
     /// Model flags, which hints repeat in the commands that they suggest.
     model: ModelFlags,
-    /// How the run's model is reached, as recorded with a new run.
+    /// The address and key variable for the run's model, as recorded with a new run.
     access: Option<Box<ModelAccess>>,
     /// Providers as configured in the files, without flags.
     configured: BTreeMap<String, ProviderFile>,
-    /// Address and key variable of each provider of a resumed run.
+    /// Address and key variable of each provider that a resumed run uses.
     reached: BTreeMap<String, (Option<String>, Option<String>)>,
-    /// Which tool servers to start if no model is used.
+    /// Which tool servers to start if the command calls no model.
     starts: Starts,
-    /// Files in the folder that settings execute or read. File tools do not change them.
+    /// Files in the folder that settings execute or read. File tools must not change them.
     programs: Vec<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ pub struct Place {
     connected: connected::Opened,
 }
 
-/// Which tool servers are started if no model is used.
+/// Which tool servers to start if the command calls no model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Starts {
     Nothing,
@@ -98,7 +98,7 @@ enum Starts {
     ServerOf(ToolName),
 }
 
-/// Whether the user may be asked to trust the folder's configuration file.
+/// Whether the command may ask the user to trust the folder's configuration file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Yes, if the command runs on a terminal.
@@ -122,8 +122,8 @@ impl Consent {
         if yes { Self::Everything } else { Self::Ask }
     }
 
-    /// Returns the rules that apply with this consent. `--yes` adds an allowing rule and counts as one approval of the
-    /// user who typed it. It therefore removes every asking rule that this approval alone satisfies.
+    /// Returns the rules that apply with this consent. `--yes` adds an allowing rule and acts as one approval of the
+    /// user who typed it. It therefore removes every asking rule that this single approval satisfies.
     fn over(self, mut rules: Vec<Rule>) -> Vec<Rule> {
         if self == Self::Everything {
             let Party { principal, roles, .. } = local();
@@ -178,12 +178,12 @@ impl Ground {
         })
     }
 
-    /// The rules of all policy files in force, the user's first.
+    /// Returns the rules of all policy files in force, the user's first.
     pub fn rules(&self) -> Vec<Rule> {
         self.policies.iter().flat_map(|file| file.rules.clone()).collect()
     }
 
-    /// The path of the store.
+    /// Returns the path of the store.
     pub fn store(&self) -> PathBuf {
         let named = self.settings.store.as_ref();
         let whole = |store: &PathBuf| std::path::absolute(store).unwrap_or_else(|_| store.clone());
@@ -194,7 +194,7 @@ impl Ground {
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
         let rules = consent.over(self.rules());
         let finish = |builder: Builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) });
-        // Boxed, because every command that opens a store would otherwise contain this large future.
+        // Boxed, because otherwise the future of every command that opens a store would contain this large future.
         Box::pin(self.open_with(used, Back::Page, finish)).await
     }
 
@@ -210,7 +210,7 @@ impl Ground {
         let people = Arc::new(People::default());
         let creditors = people.clone();
         let credit = move |workspace: &str, user: &Principal| creditors.credit(workspace, user);
-        // The accounts are in the store that is being opened. A role lookup before then waits for them.
+        // The accounts are in the store that is being opened. A role lookup during the opening waits for them.
         let opened = Arc::new(SetOnce::<Accounts>::new());
         let asked = opened.clone();
         let roles = move |principal: Principal| {
@@ -253,8 +253,8 @@ impl Ground {
         let builder = windlass::builder()
             .store(SqliteFolder::new(self.store()).options(options))
             .folder(homes.ground().clone());
-        // Opened first: the store holds records of tool servers, and their tools must be registered before any run is
-        // driven.
+        // Open the store first: it contains records of tool servers, and their tools must be
+        // registered before any run is driven.
         let (builder, records) = Box::pin(builder.open_store()).await?;
         // A command that only reads starts no server.
         let starts = match (used, &back) {
@@ -265,7 +265,8 @@ impl Ground {
         let servers = match starts {
             false => None,
             true => {
-                // Boxed, because every command that opens a store would otherwise contain this large future.
+                // Boxed, because otherwise the future of every command that opens a store
+                // would contain this large future.
                 let which = match &self.starts {
                     Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
                     Starts::Nothing | Starts::Servers => Which::All,
@@ -294,7 +295,7 @@ impl Ground {
             servers.attach(&engine);
         }
         let place = Place { ground: self, engine, models, homes, servers, connected: opened };
-        // Arguments of server tools are filled in from the integrations, and any call from here on may need them.
+        // The integrations fill in arguments of server tools. Any call after this point may need them.
         let are_called = !used.is_empty() || place.servers.is_some();
         if are_called && !place.ground.settings.integrations.is_empty() {
             place.integrations().await?;
@@ -302,12 +303,12 @@ impl Ground {
         Ok(place)
     }
 
-    /// Opens the store for reading: no model is called.
+    /// Opens the store for reading. Calls no model.
     pub async fn open_store(self) -> anyhow::Result<Place> {
         Box::pin(self.open(&[], Consent::Ask)).await
     }
 
-    /// Opens the store to list and test tools: tool servers are started, and no model is called.
+    /// Opens the store to list and test tools. Starts the tool servers and calls no model.
     pub async fn open_tools(self) -> anyhow::Result<Place> {
         self.open_to_resume(Consent::Ask).await
     }
@@ -318,19 +319,19 @@ impl Ground {
         Box::pin(self.open(&[], consent)).await
     }
 
-    /// Opens the store to call one tool: no model is called. Only the tool's server is started, if it is known.
+    /// Opens the store to call one tool. Calls no model. Starts only the tool's server, if that server is known.
     pub async fn open_tool(mut self, tool: &ToolName) -> anyhow::Result<Place> {
         self.starts = Starts::ServerOf(tool.clone());
         Box::pin(self.open(&[], Consent::Ask)).await
     }
 
-    /// The flags with which a later command finds the same folder and store.
+    /// Returns the flags with which a later command finds the same folder and store.
     pub fn place_flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         flags([("--dir", path(&self.place.dir)), ("--store", path(&self.place.store))])
     }
 
-    /// The same flags, plus those that reach the same model if no run has recorded its access.
+    /// Returns the same flags, plus those that select the same model and provider if no run has recorded them.
     pub fn same_flags(&self) -> String {
         let ModelFlags { base_url, api_key_env, .. } = &self.model;
         self.place_flags()
@@ -366,7 +367,7 @@ impl Place {
         Ok(agent)
     }
 
-    /// The integrations of workspaces; opens them on first use.
+    /// Returns the integrations of workspaces. Opens them on first use.
     pub async fn integrations(&self) -> anyhow::Result<Arc<Integrations>> {
         if let Some(integrations) = self.connected.get() {
             return Ok(integrations.clone());

@@ -17,7 +17,7 @@ pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
     trouble.exit()
 }
 
-/// Hints that name the open store.
+/// Returns hints that name the open store.
 fn of_place(about: About) -> Vec<String> {
     let Some(opened) = opened() else { return Vec::new() };
     let named = format!("the store is `{}`", opened.path.display());

@@ -1,9 +1,8 @@
-//! A chat's terminal: the conversation scrolls as in any command, and the last lines hold the input and a status
-//! line.
+//! A chat's terminal: the conversation scrolls as in any command, and the last lines show the input and a status line.
 //!
 //! The lines at the bottom are erased and redrawn around each text that is printed above them. There is no alternate
-//! screen: the terminal's scrollback keeps the conversation. A terminal that shrinks may wrap lines that were above the
-//! cursor. They stay in the scrollback, because erasing more could erase the conversation.
+//! screen, so that the terminal's scrollback keeps the conversation. A terminal that shrinks may wrap lines that were
+//! above the cursor. These lines stay in the scrollback, because erasing more could erase the conversation.
 
 mod complete;
 mod editor;
@@ -81,7 +80,7 @@ struct Completion {
     folder: PathBuf,
 }
 
-/// Whether the chat owns the terminal, and what it has drawn there.
+/// Whether the chat owns the terminal, and which lines it has drawn.
 #[derive(Debug, Default)]
 struct Ownership {
     /// The cursor's row within the drawn lines; `None` if nothing is drawn.
@@ -100,7 +99,7 @@ struct KeyReader {
 }
 
 impl ChatScreen {
-    /// Sets the terminal up. Returns `None` if that fails; the caller then uses the line-based chat.
+    /// Prepares the terminal. Returns `None` if that fails; the caller then uses the line-based chat.
     pub fn open(
         paint: Paint,
         file: MessageFile,
@@ -173,19 +172,20 @@ impl ChatScreen {
         state.draw("");
     }
 
-    /// Keeps the output of a tool and returns its number for `/output`.
+    /// Stores the output of a tool and returns its number for `/output`.
     pub fn keep_output(&self, label: &str, text: &str) -> usize {
         self.state().outputs.keep(label, text)
     }
 
-    /// The label and text of a kept output, by its number; the newest one for `None`. Returns `None` if it is not
-    /// kept.
+    /// Returns the label and text of a stored output by its number, or the newest one for `None`. Returns
+    /// `None` if the output is not stored.
     pub fn output(&self, number: Option<usize>) -> Option<(String, String)> {
         self.state().outputs.get(number)
     }
 
-    /// Accepts these characters as answers without Enter while the input is empty. They are accepted after half a
-    /// second without a key, so that the first key of a message does not answer a question that opens at that moment.
+    /// Accepts these characters as answers without Enter while the input is empty. The chat accepts them
+    /// only after half a second without a key. Otherwise, the first key of a message could answer a
+    /// question that opens at that moment.
     pub fn take_answers(&self, keys: &str) {
         let mut state = self.state();
         keys.clone_into(&mut state.answers);
@@ -199,13 +199,13 @@ impl ChatScreen {
         state.draw("");
     }
 
-    /// Adds a text to the history of this chat and of later ones.
+    /// Adds a text to the history of this chat and of later chats.
     pub fn remember(&self, text: &str) {
         self.state().editor.remember(text);
         self.file.append(text);
     }
 
-    /// Columns available for text.
+    /// Returns the number of columns available for text.
     pub fn columns(&self) -> usize {
         terminal::size().columns.saturating_sub(1).max(8)
     }
@@ -220,7 +220,7 @@ impl ChatScreen {
         terminal::leave();
     }
 
-    /// Takes the terminal back and redraws.
+    /// Takes the terminal back from the other program and redraws.
     pub fn resume(&self) {
         let mut state = self.state();
         state.terminal.is_paused = false;
@@ -261,7 +261,7 @@ fn attend(state: &Arc<Mutex<State>>) {
                 let mut state = lock(&state);
                 let is_handled = was_stopped && std::mem::take(&mut state.terminal.was_stopped);
                 if was_stopped && !state.terminal.is_paused {
-                    // The shell has changed the modes in the meantime.
+                    // The shell has changed the terminal modes meanwhile.
                     terminal::enter();
                 }
                 if was_stopped && !is_handled && !state.terminal.is_paused {
@@ -304,7 +304,7 @@ fn read(stop: &AtomicBool, state: &Mutex<State>) {
                 decoder.flush().into_iter().collect()
             }
             Read::Gone => {
-                // If the queue is full, the chat detects the closed terminal by itself.
+                // If the queue is full, the chat detects the closed terminal without this message.
                 let _ = lock(state).inputs.try_send(Typed::Gone);
                 return;
             }
@@ -343,7 +343,7 @@ impl State {
             && self.answers.contains(c)
         {
             self.send(Typed::Line(c.to_string()));
-            // A repeated key answers only once: answers stay off until the chat offers them again.
+            // A repeated key answers only once, because answers stay off until the chat offers them again.
             self.answers.clear();
             self.draw("");
             return;
@@ -442,13 +442,13 @@ impl State {
         let up = if below > 0 { format!("\x1b[{below}A") } else { String::new() };
         let right = if drawing.column > 0 { format!("\x1b[{}C", drawing.column) } else { String::new() };
         let erasing = self.erasing();
-        // A line that was cut may lack its colour reset.
+        // A truncated line may lack its colour reset.
         let above = match self.paint {
             Paint::Colored if !above.is_empty() => format!("{above}\x1b[0m"),
             Paint::Colored | Paint::Plain => above.to_owned(),
         };
         let lines = drawing.lines.join("\n");
-        // Marked as a synchronized update, so that a terminal that supports it displays no intermediate state.
+        // A synchronized update: a terminal that supports it displays no intermediate state.
         terminal::write(&format!(
             "\x1b[?2026h\x1b[?25l{erasing}{above}{lines}{up}\r{right}\x1b[?25h\x1b[?2026l"
         ));

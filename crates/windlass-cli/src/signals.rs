@@ -22,7 +22,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. From now on these signals do not end the process.
+    /// Installs the handlers. Afterwards, these signals do not end the process.
     #[cfg(unix)]
     pub fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Creates a listener; Ctrl-C is awaited in `next`.
+    /// Creates a listener. `next` waits for Ctrl-C.
     #[cfg(not(unix))]
     pub fn listen() -> io::Result<Self> {
         Ok(Self {})
@@ -77,7 +77,7 @@ impl Screen {
         Self { modes }
     }
 
-    /// Saves nothing: only Unix has terminal modes.
+    /// Saves no modes: only Unix has terminal modes.
     #[cfg(not(unix))]
     pub fn now() -> Self {
         Self {}

@@ -1,7 +1,7 @@
 //! Logs and traces. Logs go to standard error, at `warn` unless `WINDLASS_LOG` or `RUST_LOG` sets another filter.
 //! Traces go to `OTEL_EXPORTER_OTLP_ENDPOINT`, in builds with the feature `otel`.
 //!
-//! The libraries decide what is logged; this module filters and formats it.
+//! The libraries decide what is logged; this module filters and formats the logs.
 
 #[cfg(feature = "otel")]
 mod otel;
@@ -36,7 +36,7 @@ enum Form {
     Json,
 }
 
-/// The default filter. The model library also logs each error that it returns, and the engine logs the same errors.
+/// The default filter. `rig_core` also logs each error that it returns, and the engine logs the same errors.
 const USUAL: &str = "warn,rig_core=error";
 
 /// Starts logging. An invalid filter or format causes a warning and is ignored.
@@ -70,12 +70,13 @@ pub fn start(console: &Console) {
             &["build it with `--features otel`, or unset the variable"],
         );
     }
-    // Fails only if a subscriber is already set; this is the first one.
+    // Cannot fail: this is the first subscriber of the process.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Whether a line may be displayed at all. Below `info`, libraries for HTTP and MCP log unredacted bytes, including
-/// secrets. `rmcp` logs untrusted server text at every level, so it is excluded: the engine logs the same, redacted.
+/// Whether a line may be displayed under any filter. Below `info`, libraries for HTTP and MCP log
+/// unredacted bytes, including secrets. `rmcp` logs untrusted server text at every level, so it is
+/// excluded; the engine logs the same text, redacted.
 fn is_shown(metadata: &Metadata<'_>) -> bool {
     let of = |crate_name: &str| metadata.target().split("::").next() == Some(crate_name);
     metadata.target().starts_with("windlass") || !of("rmcp") && *metadata.level() <= Level::INFO
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// Sends the remaining traces, with a time-out of some seconds.
+/// Sends the remaining traces, with a time-out of a few seconds.
 pub async fn finish() {
     #[cfg(feature = "otel")]
     otel::finish().await;

@@ -3,17 +3,17 @@
 
 use std::borrow::Cow;
 
-/// Narrower terminals break lines by themselves.
+/// Minimum width in columns. A narrower terminal breaks lines without this module.
 const WIDTH_MIN: usize = 30;
 
-/// Wraps a text at `width` behind a head of `indent` columns. Lines after the first are indented by the same amount.
-/// `width` is `None` for a pipe or an unknown width; the text is then unchanged.
+/// Wraps a text at `width` behind a head of `indent` columns. Lines after the first are indented by the same amount. If
+/// `width` is `None`, for a pipe or an unknown width, the text is unchanged.
 pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width.filter(|width| *width >= WIDTH_MIN) else { return Cow::Borrowed(text) };
     if text.lines().all(|line| indent + line.chars().count() <= width) {
         return Cow::Borrowed(text);
     }
-    // If the head takes most of the width, the following lines are indented by two columns only.
+    // If the head takes most of the width, indent the following lines by only two columns.
     let indent_after = if indent + WIDTH_MIN <= width { indent } else { 2 };
     let mut broken = String::with_capacity(text.len() + 16);
     for (nth, line) in text.split('\n').enumerate() {
@@ -40,7 +40,7 @@ pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> 
 
 /// Splits a line into unbreakable pieces: words, and text in backticks.
 fn pieces(line: &str) -> Vec<&str> {
-    // Unpaired backticks are treated as ordinary characters.
+    // Treat unpaired backticks as ordinary characters.
     let is_paired = line.matches('`').count().is_multiple_of(2);
     let (mut pieces, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (at, c) in line.char_indices() {

@@ -86,7 +86,7 @@ struct AddWorkspace {
 }
 
 impl LinkTo {
-    /// Builds a link that contains the token.
+    /// Returns a link that contains the token.
     fn with(&self, settings: &Settings, token: &str) -> String {
         let configured = || match settings.server.public_urls.iter().flatten().next() {
             Some(url) => url.clone(),
@@ -162,7 +162,7 @@ impl ScopeWord {
 }
 
 pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
-    // Verifying an export needs no store, so an auditor can run it anywhere.
+    // Verifying an export needs no store, so an auditor can run the command on any machine.
     if let Command::Audit(audit) = &args.command
         && let Some(exit) = audit::verify(console, audit)?
     {
@@ -216,7 +216,7 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
             }
         }
         Command::Audit(args) => return audit::run(console, &accounts, args).await,
-        // Handled before the store was opened.
+        // These commands were handled before the store was opened.
         Command::Backup(_) | Command::Restore(_) => return Ok(Exit::Done),
     };
     console.out_line(&said);
@@ -266,7 +266,7 @@ async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyho
     Ok(Exit::Done)
 }
 
-/// Converts an account error: a store error is reported as such, any other one is a usage error.
+/// Converts an account error. A store error stays a store error; any other error is a usage error.
 fn trouble(error: AccountError) -> anyhow::Error {
     match error {
         AccountError::Store(error) => error.into(),

@@ -31,7 +31,7 @@ use word::{AnswerArgs, fits};
 
 pub use word::hints;
 
-/// Maximum characters of a request's title in the list.
+/// Maximum length of a request's title in the list, in characters.
 const TITLE_CHARS: usize = 48;
 
 #[derive(Args, Debug)]
@@ -217,7 +217,7 @@ async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -
     Ok(())
 }
 
-/// Opens the place and resolves all requests before any of them is answered.
+/// Opens the place and resolves all requests before the command answers any of them.
 async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Result<(Place, Vec<Waiting>)> {
     let model = ModelFlags {
         base_url: go_on.base_url.clone(),
@@ -225,11 +225,11 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         ..ModelFlags::default()
     };
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
-    // Resolved first with the store alone: an unknown id starts no server.
+    // Resolve the ids with the store alone first: an unknown id starts no server.
     let place = ground.clone().open_store().await?;
     let all = named(console, &place, ids).await?;
     if let ([], [only]) = (ids, &all[..]) {
-        // If the caller named no request, print which one is answered.
+        // If the caller named no request, print which request is answered.
         let what = first_line(&title(&only.open), TITLE_CHARS);
         console.note(&format!("{} {what} ({})", kind_word(&only.open.kind), only.open.interrupt));
     }

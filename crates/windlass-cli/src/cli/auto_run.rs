@@ -105,7 +105,7 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     }
     let adds = !args.remove && !args.tools.is_empty();
     let place = match adds {
-        // Adding validates the tools, so the tool servers are started.
+        // Adding validates the tools, so this command starts the tool servers.
         true => ground(console, &args.place)?.open_tools().await?,
         false => open(console, &args.place).await?,
     };

@@ -1,4 +1,4 @@
-//! `windlass cancel`: cancels a run, whichever process drives it.
+//! `windlass cancel`: cancels a run that this or any other process drives.
 
 use clap::Args;
 use windlass::EngineError;
@@ -30,7 +30,7 @@ pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
     }
     match place.engine.run(&run).cancel(local().principal).await {
         Ok(_) => {}
-        // The run ended in between; its own outcome is printed below.
+        // The run ended meanwhile; its outcome is printed below.
         Err(EngineError::Rejected(_)) => {}
         Err(error) => return Err(error.into()),
     }

@@ -25,7 +25,7 @@ use crate::report::report;
 use crate::screen::MessageFile;
 use crate::signals::{Screen, Signal, Signals};
 
-/// Maximum runs listed by `/turns`.
+/// Maximum number of runs listed by `/turns`.
 const TURNS: usize = 50;
 
 #[derive(Args, Debug, Default)]
@@ -58,7 +58,7 @@ struct Chat<'a> {
     thread: Option<ThreadId>,
     /// The mode of later messages; `None` keeps the thread's mode.
     mode: Option<Mode>,
-    /// Messages that were typed but not sent. They return to the input.
+    /// Messages that were typed but not sent. They are returned to the input.
     unsent: Vec<String>,
     /// The conversations listed by the last `/resume`, indexed by their numbers.
     listed: Vec<ThreadId>,
@@ -130,7 +130,7 @@ impl Chat<'_> {
             let (back, typed) = tokio::select! {
                 read = reading => read?,
                 signal = self.signals.next() => {
-                    // The blocked editor cannot be interrupted, so its terminal modes are restored here.
+                    // The blocked editor cannot be interrupted, so restore its terminal modes.
                     screen.restore(self.console);
                     return Ok(left(signal));
                 }
@@ -191,7 +191,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Returns unsent messages as the text of the next input, and adds each to the history.
+    /// Returns unsent messages as the text of the next input, and adds each message to the history.
     fn take_unsent(&mut self, editor: &mut DefaultEditor, file: &MessageFile) -> String {
         for text in &self.unsent {
             keep(editor, file, text);
@@ -199,7 +199,7 @@ impl Chat<'_> {
         std::mem::take(&mut self.unsent).join("\n")
     }
 
-    /// Prints a hint for each unfinished run, such as after a crash or with an open question.
+    /// Prints a hint for each unfinished run, for example after a crash or with an open question.
     async fn open_runs(&self) -> anyhow::Result<()> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(TURNS) };
         for row in self.place.engine.runs(&open).await? {
@@ -236,7 +236,7 @@ impl Chat<'_> {
             End::Kept => Next::Go,
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,
-                // The run resumes when another approver answers, even without this chat.
+                // The run resumes when another approver answers, even after this chat has ended.
                 _ if self.console.can_ask() => Next::Go,
                 exit => Next::Leave(exit),
             },
@@ -244,7 +244,7 @@ impl Chat<'_> {
     }
 }
 
-/// The exit status if a signal arrives while no run is active.
+/// Returns the exit status if a signal arrives while no run is active.
 fn left(signal: Signal) -> Exit {
     match signal {
         Signal::Interrupt => Exit::Interrupted,

@@ -1,4 +1,4 @@
-//! `windlass doctor`: checks configuration, store and servers, and prints hints for repair. It never prints a key.
+//! `windlass doctor`: checks configuration, store and servers, and prints hints for repair. Never prints a key.
 
 mod check;
 mod servers;
@@ -28,10 +28,10 @@ use crate::view::preview::plural;
 /// Providers on the local machine, which need no key.
 const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
 
-/// Maximum events read to find the reply: a run of one step has fewer.
+/// Maximum number of events read to find the reply: a run of one step has fewer.
 const EVENTS: usize = 64;
 
-/// Threads per page.
+/// Number of threads per page.
 const THREADS: usize = 1_000;
 
 #[derive(Args, Debug)]
@@ -53,7 +53,7 @@ pub struct DoctorArgs {
 
 pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
-    // Warnings are muted here, because each has a separate check below.
+    // Mute the warnings, because each has a separate check below.
     let quiet = Ground::find(&console.clone().muted(), &args.place, &args.model, Ask::Never);
     match quiet.map_err(anyhow::Error::from) {
         Err(error) => checks.push(Check::broken("configuration", &error)),
@@ -299,7 +299,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
         anyhow::Ok((outcome, events))
     };
     match asked.await {
-        // A reasoning model may reach the token cap before its first word. Any reply counts.
+        // A reasoning model may reach the token limit before its first word, so any reply is a success.
         Ok((outcome, events))
             if events.iter().any(|it| matches!(it.event.fact, Fact::StepReplied { .. })) =>
         {
@@ -320,7 +320,7 @@ async fn store(ground: &Ground) -> Vec<Check> {
     let path = ground.store();
     let shown = path.display().to_string();
     let open_to_others = open_to_others(&path);
-    // The engine itself rejects a store inside the working folder, before it creates anything.
+    // The engine rejects a store inside the working folder before it creates any file.
     if let Err(error) = ground.clone().open_store().await {
         return vec![Check::broken("store", &error).hint(format!("the store is `{shown}`"))];
     }

@@ -1,6 +1,6 @@
 //! Follows a run to its end: displays its progress, prompts the user for answers, and handles Ctrl-C.
 //!
-//! Following does not drive the run, so a run that the user leaves can be resumed later.
+//! Following does not drive the run, so a run that the user stops following can be resumed later.
 
 mod ask;
 
@@ -30,13 +30,13 @@ use crate::cli::flags::OutputFlags;
 /// Interval at which the status line is refreshed.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Interval at which the run's driver is checked.
+/// Interval at which the state of the run's driver is checked.
 const TEND: Duration = Duration::from_secs(1);
 
-/// Maximum checks, one per tick, for whether a waiting run's driver has more to do.
+/// Maximum number of checks, one per tick, for whether a waiting run's driver is still processing inputs.
 const LOOKS: u32 = 8;
 
-/// Maximum characters of a queued message in the output.
+/// Maximum length of a queued message in the output, in characters.
 const ECHO_CHARS: usize = 60;
 
 /// The output format.
@@ -65,9 +65,9 @@ impl Sight {
 pub enum End {
     /// The run has ended or waits.
     Outcome(Box<Outcome>),
-    /// The user left the run, which is unfinished.
+    /// The user stopped following the run, which is unfinished.
     Left(Exit),
-    /// The user left the question in a chat: the run keeps waiting, and the chat continues.
+    /// The user did not answer the question in a chat: the run keeps waiting, and the chat continues.
     Kept,
 }
 
@@ -102,9 +102,9 @@ pub struct Follow<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub struct From {
-    /// Only updates after this position are displayed.
+    /// Position after which updates are displayed.
     pub after: Seq,
-    /// Events up to this position are summarized.
+    /// Position up to which events are summarized.
     pub past: Seq,
 }
 
@@ -136,22 +136,22 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Marks the run's message as just sent. It is withdrawn if an earlier run does not complete.
+    /// Marks the run's message as just sent. The command withdraws the message if an earlier run does not complete.
     pub fn of_message(mut self) -> Self {
         self.takes_back = true;
         self
     }
 
-    /// Sends lines that the user types during the run to the agent of this chat.
+    /// Sends lines that the user types during the run to this chat's agent.
     pub fn in_chat(mut self, typing: Typing<'a>) -> Self {
         self.chat = Some(typing);
         self.open_keyboard();
         self
     }
 
-    /// Follows until the run ends, waits for another person, or is left by the user.
+    /// Follows the run until it ends, waits for another person, or the user stops following it.
     pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
-        // The run may be queued behind a run that has opened interrupts before.
+        // The run may be queued behind a run that has already opened interrupts.
         let open = self.place.engine.thread(&self.thread).interrupts().await?;
         self.open = open.into_iter().map(|open| open.interrupt).collect();
         self.seen = from.after;
@@ -187,7 +187,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Starts reading lines. A chat's screen reads keys by itself.
+    /// Starts reading lines. A chat's screen reads its own keys.
     fn open_keyboard(&mut self) {
         let reads = self.console.can_ask() && self.console.screen().is_none();
         self.keyboard = reads.then(Keyboard::open);
@@ -235,7 +235,7 @@ impl<'a> Follow<'a> {
         self.need().await
     }
 
-    /// Prompts the user if there is an open interrupt to answer.
+    /// Prompts the user if the user has to answer an open interrupt.
     async fn need(&mut self) -> anyhow::Result<Option<End>> {
         if self.waiting && !self.open.is_empty() && self.asking.is_none() {
             return self.need_answer().await;
@@ -280,8 +280,8 @@ impl<'a> Follow<'a> {
         Ok(Some(End::Outcome(Box::new(outcome))))
     }
 
-    /// Handles a thread without an active run. If the run's message is still queued, the run before it did not
-    /// complete, and no process will send the message.
+    /// Handles a thread without an active run. If the run's message is still queued, the previous run did not complete,
+    /// and no process will send the message.
     async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
         let machine = self.place.engine.thread(&self.thread).folded().await?;
         let state = machine.state();
@@ -298,7 +298,7 @@ impl<'a> Follow<'a> {
         state.queue.iter().any(|waiting| waiting.queued.run == self.run)
     }
 
-    /// The active run of the thread: the followed run, or one before it.
+    /// Returns the active run of the thread: the followed run, or a run before it.
     async fn at_work(&self) -> Result<RunId, EngineError> {
         let machine = self.place.engine.thread(&self.thread).folded().await?;
         let active = machine.state().run.as_ref().filter(|_| self.is_queued(machine.state()));
@@ -306,7 +306,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Withdraws queued messages after a run that did not complete, so that none is sent without the user's knowledge.
-    /// Outside of a chat that is only this run's message: others may belong to another process.
+    /// Outside of a chat, withdraws only this run's message: other messages may belong to another process.
     async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
         let in_chat = self.chat.is_some();
         let me = local().principal;
@@ -329,7 +329,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Queues a message that was typed during a run. It is sent when the run has finished.
+    /// Queues a message that was typed during a run. The message is sent when the run has finished.
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
         let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
         if line.trim_start().starts_with(['/', '!']) {
@@ -360,7 +360,7 @@ impl<'a> Follow<'a> {
         Ok(match signal {
             Signal::End(code) => Some(self.leave(Exit::Signal(code))),
             Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
-            // A question may wait for months, so Ctrl-C leaves it and never cancels its run.
+            // A question may wait for months, so Ctrl-C stops following and never cancels the run.
             Signal::Interrupt if self.is_parked().await? => Some(self.keep()),
             Signal::Interrupt => {
                 self.interrupts += 1;
@@ -375,13 +375,13 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Whether the run waits for an answer or a timer, so that nothing of it can be interrupted.
+    /// Whether the run waits for an answer or a timer, so that the user cannot interrupt any activity.
     async fn is_parked(&self) -> Result<bool, EngineError> {
         let status = self.place.engine.thread(&self.thread).row().await?.view.status;
         Ok(self.asking.is_some() || matches!(status, ThreadStatus::Waiting | ThreadStatus::Sleeping))
     }
 
-    /// Leaves a waiting run unchanged.
+    /// Stops following a waiting run without changing it.
     fn keep(&mut self) -> End {
         self.console.note("");
         let left = self.leave(Exit::Waiting);
@@ -392,7 +392,8 @@ impl<'a> Follow<'a> {
         End::Kept
     }
 
-    /// Requests cancellation. The run's end arrives as an event; a rejection means that the run has already ended.
+    /// Requests cancellation. An event reports the run's end. If the engine rejects the
+    /// request, the run has already ended.
     async fn cancel(&self) -> Result<(), EngineError> {
         let run = self.at_work().await?;
         let (engine, console) = (self.place.engine.clone(), self.console.clone());

@@ -84,7 +84,7 @@ async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_store().await
 }
 
-/// Opens the store with its tool servers: a grant is bound to the current version of the tool.
+/// Opens the store with its tool servers, because a grant is bound to the current version of the tool.
 async fn open_tools(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_tools().await
 }

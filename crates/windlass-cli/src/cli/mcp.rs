@@ -1,6 +1,6 @@
-//! `windlass mcp`: lists and tests the configured tool servers, and signs in there.
+//! `windlass mcp`: lists and tests the configured tool servers, and signs in to them.
 //!
-//! A server is started for a test and stopped after it. `write.rs` changes configuration files.
+//! A test starts a server and stops it afterwards. `write.rs` changes configuration files.
 
 mod login;
 mod prompts;
@@ -69,7 +69,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
         }
         Command::Test { name, list: ListFlags { json, place } } => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-            // The store holds the tokens of sign-ins, and the servers that were added to it.
+            // The store contains the tokens of sign-ins, and the servers that were added to it.
             let place = ground.open_store().await?;
             let which = name.as_deref().map_or(Which::Each, Which::One);
             let servers = over(&place, which).await?;
@@ -84,7 +84,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// The servers that were added to the store. Listing creates no store.
+/// Returns the servers that were added to the store. Creates no store.
 async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     let store = ground.store();
     if !sqlite::is_store(&store) {
@@ -94,7 +94,7 @@ async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     servers::added_to(&store, &**place.engine.records()).await
 }
 
-/// Starts servers over an open store. Returns an error if a named server does not exist.
+/// Starts servers with an open store. Returns an error if a named server does not exist.
 pub(super) async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     let (ground, records) = (&place.ground, place.engine.records().clone());
     let own = ground.tools()?;
@@ -115,7 +115,7 @@ fn tell_of_none(console: &Console) {
     console.hint("`windlass mcp add --help` explains how to add one");
 }
 
-/// The command or URL of a server. Arguments may hold secrets and are not shown.
+/// Returns the command or URL of a server. Omits arguments, because they may contain secrets.
 fn way(server: &McpServer) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => stdio.command.clone(),
@@ -126,12 +126,12 @@ fn way(server: &McpServer) -> String {
 /// A server in the list.
 struct Shown<'a> {
     name: &'a str,
-    /// Its command or URL; `None` if it is not known.
+    /// The server's command or URL; `None` if it is unknown.
     way: Option<String>,
     enabled: bool,
     trusted: bool,
     required: bool,
-    /// Whether it was added to the store instead of a configuration file.
+    /// Whether the server was added to the store instead of a configuration file.
     added: bool,
 }
 

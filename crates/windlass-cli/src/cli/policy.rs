@@ -1,5 +1,5 @@
-//! `windlass policy`: checks policy files, tests them with hypothetical calls, and explains past decisions. It neither
-//! starts nor changes anything.
+//! `windlass policy`: checks policy files, tests them with hypothetical calls, and explains past decisions.
+//! Starts no tool and changes no data.
 
 mod explain;
 
@@ -180,7 +180,8 @@ fn refused(path: &str, problem: Problem) -> Trouble {
     problem.hint.into_iter().fold(trouble, Trouble::hint)
 }
 
-/// The rules to test: those of the flags, else those named in the file, else those in force in the folder.
+/// Returns the rules to test: those of the flags, otherwise those named in the file,
+/// otherwise those in force in the folder.
 fn rules(
     console: &Console,
     path: &Path,

@@ -43,7 +43,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     };
     let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    // A finished run needs no tool server, so the run is looked up first.
+    // Look up the run first, because a finished run needs no tool server.
     let found = Box::pin(ground.with_run(console, args.run.as_deref(), Ask::OnTerminal)).await?;
     let (ground, looked, row) = found;
     if row.view.status.is_some() {

@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
 
-/// Maximum size of a task. A larger text is a document, which belongs in a file that the agent reads.
+/// Maximum size of a task in bytes. A larger text is a document, which belongs in a file that the agent reads.
 const TASK_MAX_BYTES: u64 = 1024 * 1024;
 
 #[derive(Args, Debug)]

@@ -73,12 +73,12 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
     let scrape = metrics_token(&server)?;
     let metrics = Arc::new(Metrics::default());
-    // Bound before the store is opened: sign-ins at tool servers redirect browsers to this address.
+    // Listen before the store is opened: sign-ins to tool servers redirect browsers to this address.
     let listening = http::listen(address).await.map_err(|error| unbound(address, &error))?;
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let own = format!("{scheme}://{}", listening.address);
     let back = http::back(public_urls.first().map_or(own.clone(), Uri::to_string));
-    // The title model uses the key and address of the settings; the flags only apply to the agent's model.
+    // The title model uses the key and address of the settings; the flags apply only to the agent's model.
     models.extend(server.title_model.named().cloned());
     let (place, accounts) = ground.open_server(&models, metrics.clone(), back).await?;
     let servers = place.servers.clone().ok_or_else(|| Trouble::engine("no tool servers were started"))?;
@@ -88,7 +88,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Err(error) = place.homes.make_private() {
         tracing::warn!(%error, "other users of this machine may be able to read the users' files");
     }
-    // Opened before any run is resumed that may need them.
+    // Open the integrations before any run is resumed that may need them.
     let integrations = place.integrations().await?;
     tokio::spawn(recover(place.engine.clone()));
     let cors = server.cors.as_deref().unwrap_or_default();
@@ -123,7 +123,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
 }
 
-/// The bearer token for remote reads of the metrics.
+/// Returns the bearer token for remote reads of the metrics.
 fn metrics_token(server: &ServerFile) -> Result<Option<Secret>, Trouble> {
     server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()
 }
@@ -146,7 +146,7 @@ fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble
     .hint("set it with `--public-url https://…`, or listen on 127.0.0.1"))
 }
 
-/// Rejects guests on a server that is reachable from elsewhere and has registration closed.
+/// Rejects guests on a server that other machines can reach and that has registration closed.
 fn check_guests(server: &ServerFile, address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
     let is_exposed = !address.ip().is_loopback() || !public_urls.is_empty();
     if !server.dialect.skillchat.admits_guests() || !is_exposed || server.registration() == Registration::Open
@@ -164,7 +164,7 @@ fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {
         .hint("choose another address with `--listen`, for example 127.0.0.1:0")
 }
 
-/// Returns an error if the title model does not exist. Without it, titles would be missing without an explanation.
+/// Returns an error if the title model does not exist. Otherwise, titles would be missing without an explanation.
 fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
     let Some((model, Err(error))) = model.named().map(|model| (model, engine.model(model))) else {
         return Ok(());
@@ -173,8 +173,8 @@ fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
         .hint("set another model, or `none`, with `--title-model` or `[server] title_model`"))
 }
 
-/// Serves until a signal arrives. Then requests finish, streams ask clients to reconnect, and threads are released, all
-/// within the time-out. A second signal ends the process at once, without loss of recorded data.
+/// Serves until a signal arrives. Then requests finish, streams tell clients to reconnect, and threads are released,
+/// all within the time-out. A second signal ends the process at once, without loss of recorded data.
 async fn stop(
     signals: &mut Signals,
     stopping: &CancellationToken,
@@ -210,14 +210,14 @@ async fn stop(
     exit
 }
 
-/// File in the store's folder with the first sign-in link, if standard output is not a terminal.
+/// Name of the file in the store's folder with the first sign-in link, used if standard output is not a terminal.
 const FIRST_LINK: &str = "first-link";
 
-/// Creates a one-time link for the operator if no account is registered yet. Without a public address it signs in the
-/// local administrator. With one, other clients could reach the server first, so the link is required for the first
-/// registration.
+/// Creates a one-time link for the operator if no account is registered yet. Without a public address, the link signs
+/// in the local administrator. With a public address, other clients could reach the server first, so the link is
+/// required for the first registration.
 ///
-/// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is
+/// Prints the link to a terminal. Any other standard output often ends in logs that more users can read. The link is
 /// then written to a file that only this user can read.
 async fn invite(
     console: &Console,
@@ -273,7 +273,7 @@ async fn warn_of_first_registration(
     Ok(())
 }
 
-/// Replaces a file by one that only this user can read.
+/// Replaces a file by a new file that only this user can read.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     match std::fs::remove_file(path) {

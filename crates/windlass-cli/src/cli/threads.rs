@@ -21,7 +21,7 @@ use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::view::transcript::{self, Form};
 
-/// Maximum characters of a title in the list.
+/// Maximum length of a title in the list, in characters.
 const TITLE_CHARS: usize = 44;
 
 #[derive(Args, Debug)]
@@ -146,7 +146,7 @@ pub fn age(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-/// The displayed name of a thread's status.
+/// Returns the displayed name of a thread's status.
 pub fn thread_word(status: ThreadStatus) -> &'static str {
     match status {
         ThreadStatus::Idle => "idle",
@@ -156,7 +156,7 @@ pub fn thread_word(status: ThreadStatus) -> &'static str {
     }
 }
 
-/// The displayed name of a run's current status.
+/// Returns the displayed name of a run's current status.
 pub fn status_word(status: Status) -> &'static str {
     match status {
         Status::Queued => "queued",
@@ -168,7 +168,7 @@ pub fn status_word(status: Status) -> &'static str {
     }
 }
 
-/// The displayed name of a finished run's status.
+/// Returns the displayed name of a finished run's status.
 pub fn run_word(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Done => "done",

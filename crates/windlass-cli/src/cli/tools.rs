@@ -1,6 +1,6 @@
-//! `windlass tools`: lists the tools that agents have here, and tests them outside of any conversation.
+//! `windlass tools`: lists the tools that agents have in a folder, and tests them outside of any conversation.
 //!
-//! A trial call passes the same gate as an agent's call and is not recorded.
+//! A trial call passes the same gate as an agent's call. It is not recorded.
 
 use std::io::{BufRead, Read};
 
@@ -20,7 +20,7 @@ use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 
-/// Maximum bytes of the arguments, the same as for a model's call.
+/// Maximum size of the arguments in bytes, the same as for a model's call.
 const ARGUMENTS_MAX_BYTES: u64 = 1024 * 1024;
 
 /// The section after the arguments in `call --help`.
@@ -149,7 +149,7 @@ fn list(console: &Console, listed: &Listed, json: bool) {
     console.out_line(&shown_line(line.trim_end()));
 }
 
-/// The error for a missing tool, with the reason.
+/// Creates the error for a missing tool, with the reason.
 fn missing(place: &Place, name: &ToolName) -> Trouble {
     let known = toolbox::list(&place.engine, &place.ground.settings).into_iter().find(|it| it.name == *name);
     match known.and_then(|listed| listed.why) {

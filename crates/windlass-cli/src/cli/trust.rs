@@ -1,5 +1,5 @@
-//! `windlass trust`: the user reviews a folder's `windlass.toml` and `windlass.policy.toml` and trusts them. Trusting
-//! requires a terminal.
+//! `windlass trust`: the user reviews a folder's `windlass.toml` and `windlass.policy.toml` and trusts
+//! them. The command requires a terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         say("is already trusted");
         return Ok(Exit::Done);
     }
-    // An invalid file is reported before the prompt to trust it.
+    // Report an invalid file before the prompt to trust it.
     if let Some(file) = &files.config {
         windlass_server::config::parse(&file.path, &file.text)?;
     }

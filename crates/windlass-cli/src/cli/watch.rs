@@ -1,4 +1,5 @@
-//! `windlass watch`: follows a run of another process, also when its driver changes. It never drives the run.
+//! `windlass watch`: follows a run of another process, also when another process takes
+//! the run over. Never drives the run.
 
 use clap::Args;
 use futures::StreamExt;
@@ -66,7 +67,7 @@ struct Watch<'a> {
     place: &'a Place,
     /// The run's row when watching began.
     row: RunRow,
-    /// The thread's last event at that time.
+    /// The position of the thread's last event when watching began.
     head: Seq,
     sight: Sight,
 }
@@ -81,7 +82,7 @@ impl Watch<'_> {
         loop {
             let update = tokio::select! {
                 biased;
-                // Ctrl-C only ends the watching: the run belongs to another process.
+                // Ctrl-C only stops watching, because the run belongs to another process.
                 signal = signals.next() => return Ok(End::Left(self.left(signal))),
                 update = updates.next() => update,
             };
@@ -90,7 +91,7 @@ impl Watch<'_> {
             };
             self.show(&update).await?;
             if until_waiting && matches!(update, Update::Status(ThreadStatus::Waiting)) {
-                // Read again: the run may have been answered since, or another run may be waiting.
+                // Read the status again: the run may have been answered meanwhile, or another run may be waiting.
                 let outcome = self.place.engine.run(&self.row.view.run).status().await?;
                 if outcome.status == Status::Paused {
                     return Ok(self.ended(outcome));
@@ -102,7 +103,7 @@ impl Watch<'_> {
                     let finished = mine && matches!(recorded.event.fact, Fact::RunFinished { .. });
                     finished || self.has_ended() && recorded.seq >= self.head
                 }
-                // Another process may resume it at any time.
+                // Another process may resume the run at any time.
                 Update::Stopped { .. } | Update::Status(_) => false,
                 Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => false,
             };

@@ -1,7 +1,7 @@
-//! How a model's provider is reached: by `--base-url` and `--api-key-env`, or as recorded with a run.
+//! The access to a model's provider: by `--base-url` and `--api-key-env`, or as recorded with a run.
 //!
 //! A run records references: the address without credentials, and the name of the variable with the key. The command
-//! that resumes it uses them, and no variable of another terminal. No key is recorded or printed.
+//! that resumes the run uses these, and no variable of another terminal. No key is recorded or printed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use windlass_server::trouble::Trouble;
 use super::{Consent, Ground, Place};
 use crate::console::Console;
 
-/// Maximum bytes of a recorded address; real ones are shorter.
+/// Maximum length of a recorded address in bytes; real addresses are shorter.
 const RECORDED_MAX_BYTES: usize = 2_048;
 
 impl Ground {
@@ -24,13 +24,13 @@ impl Ground {
         let flags = self.settings.beside(model, self.flags.clone(), &config::environment);
         self.apply(console, model, &flags)?;
         self.access = self.recorded(model, &flags).map(Box::new);
-        // Later commands read them from the run.
+        // Later commands read both values from the run.
         (self.model.base_url, self.model.api_key_env) = (None, None);
         Ok(())
     }
 
-    /// Makes the model of a recorded run reachable. This command's flags take precedence, then the run's record, then
-    /// the variables of this terminal.
+    /// Configures the provider of a recorded run's model. This command's flags take precedence, then the run's record,
+    /// then the variables of this terminal.
     fn reach_again(
         &mut self,
         console: &Console,
@@ -54,7 +54,8 @@ impl Ground {
         Ok(())
     }
 
-    /// Configures the provider of a run's first model. The run has switched to another provider and may switch back.
+    /// Configures the provider of a run's first model. The run has switched to another
+    /// provider and may switch back to this one.
     fn reach_first(&mut self, console: &Console, access: &ModelAccess) {
         let first = ModelName::from(format!("{}/", access.provider));
         if let Ok(flags) = resumed(self.address(&first), access, &Flags::default(), &config::environment)
@@ -72,7 +73,7 @@ impl Ground {
         }
     }
 
-    /// Whether a run reaches its provider in the same way as the runs prepared before.
+    /// Whether a run uses the same address and key variable for its provider as the runs prepared before.
     fn is_reached_alike(&self, model: &ModelName, access: Option<&ModelAccess>) -> bool {
         let is_alike = |provider: &str, flags: Result<Flags, Trouble>| {
             let known = self.reached.get(provider);
@@ -88,7 +89,8 @@ impl Ground {
             })
     }
 
-    /// Returns an error if a provider would be reached in two ways: all runs of this process share the last one.
+    /// Records the flags of a provider. Returns an error if an earlier run uses other flags, because
+    /// all runs of this process share them.
     fn claim(&mut self, model: &ModelName, flags: &Flags) -> Result<(), Trouble> {
         let now = reached(flags);
         let provider = provider_of(model).to_owned();
@@ -111,7 +113,7 @@ impl Ground {
         Ok(())
     }
 
-    /// The access to record with a new run. `None` if only the settings determine how its model is reached.
+    /// Returns the access to record with a new run. Returns `None` if only the settings determine the access.
     fn recorded(&self, model: &ModelName, flags: &Flags) -> Option<ModelAccess> {
         if flags.base_url.is_none() && flags.api_key_env.is_none() {
             return None;
@@ -127,7 +129,7 @@ impl Ground {
         })
     }
 
-    /// The configured address of a model's provider.
+    /// Returns the configured address of a model's provider.
     fn address(&self, model: &ModelName) -> Option<&str> {
         self.settings.providers.get(provider_of(model))?.base_url.as_deref()
     }
@@ -142,9 +144,9 @@ impl Ground {
     }
 }
 
-/// Resolves the flags of a resumed run from its record, unless this command sets them. `configured` is the provider's
-/// address in the settings. A recorded key is sent to the recorded address only: changed settings or variables do not
-/// redirect it.
+/// Determines the flags of a resumed run from its record, unless this command sets them. `configured` is
+/// the provider's address in the settings. A recorded key is sent to the recorded address only: changed
+/// settings or variables do not redirect it.
 fn resumed(
     configured: Option<&str>,
     access: &ModelAccess,
@@ -180,7 +182,7 @@ fn not_set(name: &str) -> Trouble {
         .hint(format!("set {name} to the key, or name another variable with `--api-key-env NAME`"))
 }
 
-/// The address and variable in a comparable form.
+/// Returns the address and the variable in a comparable form.
 fn reached(flags: &Flags) -> (Option<String>, Option<String>) {
     (flags.base_url.as_deref().map(bare), flags.api_key_env.clone())
 }
@@ -206,7 +208,7 @@ impl Place {
         ready.map_err(|error| windlass_server::trouble::explain(&error).hint("the run is unchanged").into())
     }
 
-    /// Undoes [`Place::prepare`]: models are reached by this process's flags and settings again.
+    /// Undoes [`Place::prepare`]: this process's flags and settings determine the access to the models again.
     pub fn reach_own(&mut self, console: &Console, models: &[ModelName]) -> anyhow::Result<()> {
         let ground = &mut self.ground;
         ground.settings.providers.clone_from(&ground.configured);
@@ -251,8 +253,8 @@ pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) 
         && access.api_key_env.as_ref().is_none_or(is_own_key)
 }
 
-/// Removes the parts of an address that may hold secrets: credentials, query and fragment. Also returns whether it had
-/// any. A text that is not a URL is cut at `@`, `?` and `#`.
+/// Removes the parts of an address that may contain secrets: credentials, query and fragment. Also returns whether the
+/// address had any of them. A text that is not a URL is cut at `@`, `?` and `#`.
 fn without_secrets(address: &str) -> (String, bool) {
     let Some(mut url) = Url::parse(address).ok().filter(Url::has_host) else {
         let bare = address.rsplit_once('@').map_or(address, |(_, rest)| rest);
@@ -263,7 +265,7 @@ fn without_secrets(address: &str) -> (String, bool) {
     if !has_credentials && url.query().is_none() && url.fragment().is_none() {
         return (address.to_owned(), false);
     }
-    // Neither fails for an address with a host.
+    // Neither call fails for an address with a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -271,7 +273,7 @@ fn without_secrets(address: &str) -> (String, bool) {
     (url.into(), true)
 }
 
-/// The normalized address for comparison and display.
+/// Returns the normalized address for comparison and display.
 fn bare(address: &str) -> String {
     without_secrets(address).0.trim_end_matches('/').to_owned()
 }
@@ -318,7 +320,7 @@ mod tests {
         let none = [None, None];
         assert_eq!(again(a, None, none), "http://a/v1 KEY");
         assert_eq!(again(a, Some("http://a/v1/"), none), "http://a/v1/ KEY");
-        // The settings have changed since: they do not redirect the key.
+        // Settings that have changed since do not redirect the key.
         assert_eq!(again(a, b, none), "http://a/v1 KEY");
         let elsewhere =
             "the run recorded the key in the variable `KEY` for another address than `http://b/v1`";
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(again(a, None, [b, Some("OTHER")]), "http://b/v1 OTHER");
         assert_eq!(again(a, b, [None, Some("OTHER")]), "http://a/v1 OTHER");
         assert_eq!(again(None, None, none), " KEY");
-        // The same address with credentials, which were not recorded.
+        // The same address, with credentials that the run did not record.
         assert_eq!(again(a, None, [Some("http://me:pw@a/v1"), None]), "http://me:pw@a/v1 KEY");
     }
 }

@@ -10,12 +10,12 @@ use windlass_server::clock::clock;
 
 use super::Place;
 
-/// The source of an audit entry, in the place of a session or key id.
+/// The source in an audit entry, instead of a session or key id.
 const TERMINAL: &str = "terminal";
 
 impl Place {
     /// Answers interrupts of a thread and creates grants, all or none. The answers are in effect before the audit log
-    /// is written, so a failure of the log is logged and not returned.
+    /// is written. So a failure of the audit log is logged and not returned.
     ///
     /// Returns the effect of the answers and the created grants.
     pub async fn answer(
@@ -36,7 +36,7 @@ impl Place {
         Ok((accepted, grants))
     }
 
-    /// Saves answers in a thread's inbox for the process that drives it, now or later.
+    /// Saves answers in a thread's inbox. The process that drives the thread, now or later, applies them.
     pub async fn leave_answers(&self, thread: &ThreadId, given: Vec<Given>) -> Result<(), EngineError> {
         let entries = entries(&self.engine.thread(thread).folded().await?, &given);
         self.engine.thread(thread).leave_answers(given, local()).await?;

@@ -1,6 +1,6 @@
 //! Builds the tools that run commands from the configuration.
 //!
-//! The library isolates commands. This module lists the paths that no command may access.
+//! The library isolates commands. This module determines the paths that no command may access.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use windlass_server::trouble::Trouble;
 use super::Ground;
 
 impl Ground {
-    /// The tools that run commands, if the configuration enables them.
+    /// Returns the tools that run commands, if the configuration enables them.
     #[cfg(target_os = "linux")]
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         use std::path::Path;
@@ -31,7 +31,7 @@ impl Ground {
         tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` shows what this kernel supports"))
     }
 
-    /// Commands are supported on Linux only.
+    /// Returns no tool: commands are supported on Linux only.
     #[cfg(not(target_os = "linux"))]
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         if self.settings.tools.bash.is_enabled() {

@@ -1,7 +1,7 @@
-//! Resumes a run in its own working folder, wherever the user types its id.
+//! Resumes a run in its own working folder, from any current directory.
 //!
 //! A folder named with `--dir` or a store named with `--store` is used without a search. The files of another folder
-//! apply only if that folder is trusted.
+//! apply only if the user trusts that folder.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ impl Ground {
         for store in self.user.stores() {
             let mut other = self.clone();
             other.settings.store = Some(store);
-            // A store that cannot be read is skipped.
+            // Skip a store that cannot be read.
             let Ok(place) = Box::pin(other.open_store()).await else { continue };
             if let Ok(row) = place.engine.run(&run).row().await {
                 return Some((place, row));

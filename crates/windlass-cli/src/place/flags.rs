@@ -15,7 +15,7 @@ pub struct PlaceFlags {
 }
 
 impl PlaceFlags {
-    /// The working folder, the current directory by default.
+    /// Returns the working folder, the current directory by default.
     pub fn folder(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| PathBuf::from("."))
     }

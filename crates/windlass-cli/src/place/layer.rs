@@ -25,8 +25,8 @@ fn paths(programs: Vec<Program>) -> impl Iterator<Item = PathBuf> {
     programs.into_iter().map(|program| program.path)
 }
 
-/// Reads a folder's files. If the user trusts them, now or before, all of their content applies; otherwise only rules
-/// that tighten the policy do.
+/// Reads a folder's files. If the user trusts the files, now or before, their entire content applies. Otherwise, only
+/// rules that tighten the policy apply.
 pub(super) fn read_layer(
     console: &Console,
     user: &UserPaths,

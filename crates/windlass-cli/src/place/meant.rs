@@ -10,7 +10,7 @@ use windlass_server::trouble::Trouble;
 
 use super::Place;
 
-/// Rows per page. A partial run id is searched among this many of the newest runs.
+/// Number of rows per page. A partial run id is searched among this many of the newest runs.
 const PAGE: usize = 1_000;
 
 impl Place {
@@ -44,7 +44,7 @@ impl Place {
         })
     }
 
-    /// The newest unfinished run.
+    /// Returns the newest unfinished run.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
         Ok(self.engine.runs(&open).await?.into_iter().next())
@@ -55,7 +55,7 @@ impl Place {
             .hint("`windlass threads list` shows the threads here; `--dir` or `--store` select another place")
     }
 
-    /// The newest thread whose working folder is this one. A store may hold threads of other folders.
+    /// Returns the newest thread whose working folder is this one. A store may contain threads of other folders.
     pub async fn newest_thread_here(&self) -> anyhow::Result<ThreadId> {
         let newest = self.threads_here(1).await?.into_iter().next();
         newest.map(|row| row.thread).ok_or_else(|| {
@@ -64,7 +64,7 @@ impl Place {
         })
     }
 
-    /// The threads whose working folder is this one, newest first.
+    /// Returns the threads whose working folder is this one, newest first.
     pub async fn threads_here(&self, limit: usize) -> anyhow::Result<Vec<ThreadRow>> {
         let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
         let mut found: Vec<ThreadRow> = Vec::new();
@@ -110,7 +110,7 @@ fn several(what: &str, id: &str) -> Trouble {
     Trouble::usage(format!("`{id}` is ambiguous: several {what} ids end with it")).hint("give more of the id")
 }
 
-/// Whether a non-empty text equals an id or its end.
+/// Whether a non-empty text equals an id or the end of the id.
 fn names(text: &str, id: &str) -> bool {
     !text.is_empty() && id.ends_with(text)
 }

@@ -1,5 +1,5 @@
-//! The store that this process opened last. Error reports name it, because an error from a lower layer does not know
-//! it.
+//! The store that this process opened last. Error reports name the store, because an error
+//! from a lower layer does not know it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,13 +12,13 @@ pub struct OpenedStore {
 
 static OPENED: RwLock<Option<Arc<OpenedStore>>> = RwLock::new(None);
 
-/// The store of this process; `None` before the first attempt to open one.
+/// Returns the store of this process; `None` before the first attempt to open a store.
 pub fn opened() -> Option<Arc<OpenedStore>> {
-    // A poisoned lock still holds a complete value.
+    // The value under a poisoned lock is still complete.
     OPENED.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Sets the store. Called before it is opened, so that a failure to open names it too.
+/// Records the store. Called before the store is opened, so that the report of a failure to open it can name it.
 pub fn remember(store: OpenedStore) {
     *OPENED.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
 }

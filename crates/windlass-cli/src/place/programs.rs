@@ -1,8 +1,9 @@
 //! The files in a folder that settings refer to: programs and scripts to execute, and files and secrets to read.
-//! Trusting the settings includes these files, and file tools do not change them. A missing file is included as well,
-//! because a file that is created later was never trusted.
+//! Trusting the settings includes these files, and file tools must not change them. A missing file is included as well:
+//! the user never trusted a file that is created later.
 //!
-//! Files that well-known programs load by convention are included. Files that a script loads by itself are not found.
+//! The module includes files that well-known programs load by convention. It does not
+//! find other files that a script loads.
 
 mod convention;
 
@@ -16,9 +17,9 @@ use crate::place::programs::convention::found_by_name;
 
 /// Maximum number of files; real settings refer to far fewer.
 const FILES_MAX: usize = 1_024;
-/// Maximum bytes hashed over all files. For a file beyond that, only the size is hashed.
+/// Maximum number of bytes hashed over all files. For a file beyond this limit, only the size is hashed.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Maximum links followed for a missing file, the same limit as in Linux (`path_resolution(7)`).
+/// Maximum number of links followed for a missing file, the same limit as in Linux (`path_resolution(7)`).
 const LINKS_MAX: u32 = 40;
 
 /// A file that settings refer to, in its current state.
@@ -27,12 +28,12 @@ pub struct Program {
     pub path: PathBuf,
     /// The path relative to the folder, for display.
     pub name: String,
-    /// Digest of its bytes, or of its size if there are too many. `None` if the file does not exist.
+    /// Digest of the file's bytes, or of its size beyond the limit. `None` if the file does not exist.
     pub digest: Option<Digest>,
 }
 
-/// The files in a folder that settings refer to, ordered by path, followed by the missing ones. Empty if the settings
-/// are invalid.
+/// Returns the files in a folder that settings refer to, ordered by path, followed by the missing ones. Returns
+/// no file if the settings are invalid.
 pub fn named_in(folder: &Path, settings: &str) -> Vec<Program> {
     named_within(folder, settings, BYTES_MAX)
 }
@@ -71,7 +72,7 @@ fn named_within(folder: &Path, settings: &str, bytes_max: u64) -> Vec<Program> {
     inside.into_iter().take(FILES_MAX).map(|(_, path)| program(&root, path, &mut left)).collect()
 }
 
-/// The real path of a file, which may be missing. Returns `None` if links form a loop.
+/// Returns the real path of a file, which may be missing. Returns `None` if links form a loop.
 fn real_path(path: &Path, links: u32) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);
@@ -99,7 +100,8 @@ fn tables<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t Table> {
     table.get(name).and_then(Value::as_table).into_iter().flat_map(Table::values).filter_map(Value::as_table)
 }
 
-/// The parts of an argument that may be paths: the whole text, and its pieces between spaces, commas, colons and `=`.
+/// Returns the parts of an argument that may be paths: the whole text, and its pieces
+/// between spaces, commas, colons and `=`.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
     let pieces = word.split(|c: char| c.is_whitespace() || "=,:".contains(c));
     std::iter::once(word).chain(pieces).filter(|part| !part.is_empty())

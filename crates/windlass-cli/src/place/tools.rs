@@ -1,6 +1,6 @@
 //! Builds the tools of a place from the configuration.
 //!
-//! Schemas of tools are constants, so they are compiled on first use. The test here compiles all of them.
+//! Schemas of tools are constants, so they are compiled on first use. The test in this file compiles all of them.
 
 use std::sync::Arc;
 

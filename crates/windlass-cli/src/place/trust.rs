@@ -1,5 +1,5 @@
-//! Which folders' `windlass.toml` and `windlass.policy.toml` the user trusts. One digest covers both and all files in
-//! the folder that the settings refer to. If one of them changes, none of them is trusted any longer.
+//! Records the folders whose `windlass.toml` and `windlass.policy.toml` the user trusts. One digest covers both and all
+//! files in the folder that the settings refer to. If one of these files changes, none of them is trusted any longer.
 //!
 //! The list is in the user's data directory, which an agent's file tools cannot access.
 
@@ -16,7 +16,7 @@ use windlass_server::trouble::Trouble;
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths, private_directory};
 use crate::place::programs::{Program, named_in};
 
-/// Maximum bytes of a file. Users review it before they trust it, so real files are much smaller.
+/// Maximum size of a file in bytes. Users review a file before they trust it, so real files are much smaller.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -58,7 +58,8 @@ pub enum Standing {
 }
 
 impl FolderFiles {
-    /// Reads a folder's files once, so that the verified text is the text in use. Returns `None` if there are none.
+    /// Reads a folder's files once, so that the verified text is the text in use. Returns `None` if
+    /// the folder has none of these files.
     pub fn read(folder: &Path) -> Result<Option<Self>, Trouble> {
         let config = FolderFile::read(folder.join(CONFIG_FILE))?;
         let policy = FolderFile::read(folder.join(POLICY_FILE))?;
@@ -74,7 +75,7 @@ impl FolderFiles {
         Ok(Some(Self { folder: name(folder), config, policy, programs, digest: digest.to_string() }))
     }
 
-    /// The files that exist.
+    /// Returns the files that exist.
     pub fn iter(&self) -> impl Iterator<Item = &FolderFile> {
         self.config.iter().chain(&self.policy)
     }
@@ -98,7 +99,7 @@ impl FolderFile {
     }
 }
 
-/// A folder's key in the list: its real path.
+/// Returns a folder's key in the list: its real path.
 fn name(folder: &Path) -> String {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string()
 }
@@ -137,14 +138,14 @@ impl Trusted {
         self.change(|folders| folders.insert(files.folder.clone(), files.digest.clone())).map(drop)
     }
 
-    /// Removes a folder from the list. Returns whether it was there.
+    /// Removes a folder from the list. Returns whether the list contained the folder.
     pub fn revoke(&mut self, folder: &Path) -> Result<bool, Trouble> {
         let folder = name(folder);
         self.change(|folders| folders.remove(&folder).is_some())
     }
 
-    /// Changes the current list under a lock. Another process may have written it while the user was prompted, and a
-    /// trust that it revoked must stay revoked.
+    /// Changes the current list under a lock. Another process may have changed the list during the prompt, and a trust
+    /// that it revoked must stay revoked.
     fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, Trouble> {
         if let Some(directory) = self.path.parent() {
             private_directory(directory)?;
@@ -161,7 +162,7 @@ impl Trusted {
         self.folders.keys().map(String::as_str)
     }
 
-    /// Replaces the file atomically, so that a crash leaves the old list.
+    /// Replaces the file atomically, so that a crash preserves the old list.
     fn save(&self) -> Result<(), Trouble> {
         let failed = |error: std::io::Error| self.unwritten(&error);
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
@@ -205,7 +206,7 @@ mod tests {
         };
         let (old, new) = (file("old"), file("new"));
         Trusted::load(&user).unwrap().trust(&old).unwrap();
-        // One process asks about a folder. Meanwhile another process revokes the trust in the other folder.
+        // One process prompts for a folder. Meanwhile, another process revokes the trust in another folder.
         let mut asking = Trusted::load(&user).unwrap();
         assert!(Trusted::load(&user).unwrap().revoke(&base.path().join("old")).unwrap());
         asking.trust(&new).unwrap();
@@ -227,7 +228,7 @@ mod tests {
         let standing = || Trusted::load(&user).unwrap().standing(&read());
         std::fs::write(folder.join("other.js"), "x").unwrap();
         assert_eq!(standing(), Standing::Trusted);
-        // A file that the settings name and that did not exist is new code as well.
+        // A new file that the settings name and that did not exist before is new code as well.
         std::fs::write(folder.join("node"), "x").unwrap();
         assert_eq!(standing(), Standing::Changed);
         std::fs::remove_file(folder.join("node")).unwrap();

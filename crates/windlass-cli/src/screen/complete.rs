@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Maximum entries read from a folder.
+/// Maximum number of entries read from a folder.
 const ENTRIES_MAX: usize = 2_000;
 
 /// A completion of the word at the cursor.
@@ -44,7 +44,8 @@ pub fn complete(text: &str, cursor: usize, commands: &[&str], folder: &Path) -> 
     Some(Completion { from, common, candidates })
 }
 
-/// Files and folders with this path prefix, relative to the working folder. Hidden ones match only an explicit dot.
+/// Returns files and folders with this path prefix, relative to the working folder. A hidden
+/// file matches only a prefix with a dot.
 fn files(folder: &Path, path: &str) -> Vec<String> {
     let (parent, begin) = path.rsplit_once('/').map_or(("", path), |(parent, begin)| (parent, begin));
     // Absolute paths and `..` are not completed, so that no other folder is read.
@@ -63,7 +64,7 @@ fn files(folder: &Path, path: &str) -> Vec<String> {
     named.collect()
 }
 
-/// The longest common prefix; `None` if there are no candidates.
+/// Returns the longest common prefix; `None` without candidates.
 fn common(candidates: &[String]) -> Option<String> {
     let mut common = candidates.first()?.clone();
     for candidate in candidates {

@@ -4,13 +4,13 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::key::KeyPress;
 
-/// Maximum messages in the history for Up and Down.
+/// Maximum number of messages in the history for Up and Down.
 const HISTORY_MAX: usize = 1_000;
 
 /// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Changed at most the text or the cursor.
+    /// The key changed at most the text or the cursor.
     Edited,
     /// Send this text; the input is empty again.
     Submit(String),
@@ -116,7 +116,8 @@ impl Editor {
         Action::Submit(text)
     }
 
-    /// Clears the input. Up and Ctrl-Y restore its text. If a history entry is displayed, the draft returns instead.
+    /// Clears the input. Up and Ctrl-Y restore the cleared text. If a history entry is
+    /// displayed, restores the draft instead.
     fn abandon(&mut self) {
         let text = std::mem::take(&mut self.text);
         let was_shown = self.shown.is_some();
@@ -190,12 +191,12 @@ impl Editor {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    /// Grapheme clusters between the start of the line and the cursor.
+    /// Returns the number of grapheme clusters between the start of the line and the cursor.
     fn column(&self) -> usize {
         self.text[self.line_begin()..self.cursor].graphemes(true).count()
     }
 
-    /// The byte index of a column in the line that starts at `begin`.
+    /// Returns the byte index of a column in the line that starts at `begin`.
     fn place(&self, begin: usize, column: usize) -> usize {
         let line = self.text[begin..].split('\n').next().unwrap_or_default();
         line.grapheme_indices(true).nth(column).map_or(begin + line.len(), |(at, _)| begin + at)
@@ -238,7 +239,7 @@ impl Editor {
     }
 }
 
-/// A pasted text without control characters; a tab becomes four spaces.
+/// Returns a pasted text without control characters. A tab becomes four spaces.
 fn printable(text: &str) -> String {
     text.replace('\t', "    ").chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
@@ -248,7 +249,7 @@ mod tests {
     use super::super::key::Decoder;
     use super::*;
 
-    /// Feeds bytes as a terminal sends them. Returns the text with `|` at the cursor, and all actions but `Edited`.
+    /// Feeds bytes as a terminal sends them. Returns the text with `|` at the cursor, and all actions except `Edited`.
     fn typed(editor: &mut Editor, bytes: &str) -> (String, Vec<Action>) {
         let keys = Decoder::default().feed(bytes.as_bytes());
         let actions = keys.into_iter().map(|key| editor.key(key));
@@ -285,7 +286,7 @@ mod tests {
     fn a_text_that_is_abandoned_is_not_lost() {
         assert_eq!(check("  indented\x03\x1b[A").0, "  indented|");
         assert_eq!(check("  indented\x03\x19").0, "  indented|");
-        // In the history, Ctrl-C returns to the draft.
+        // While a history entry is displayed, Ctrl-C returns to the draft.
         assert_eq!(check("draft\x1b[A\x03").0, "draft|");
     }
 

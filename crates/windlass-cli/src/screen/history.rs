@@ -7,7 +7,7 @@ use rustyline::history::{FileHistory, History as _};
 
 use crate::paths::private_directory;
 
-/// Maximum messages in the file.
+/// Maximum number of messages in the file.
 const MESSAGES: usize = 1_000;
 
 /// The file with the messages of earlier chats.
@@ -18,19 +18,19 @@ pub struct MessageFile {
 }
 
 impl MessageFile {
-    /// Opens the file in a user's data directory, which is created if it is missing.
+    /// Opens the file in a user's data directory, which is created if missing.
     pub fn open(data: &Path) -> anyhow::Result<Self> {
         private_directory(data)?;
         let config = Config::builder().max_history_size(MESSAGES)?.history_ignore_space(true).build();
         Ok(Self { path: data.join("chat-history"), config })
     }
 
-    /// The history configuration for the line editor.
+    /// Returns the history configuration for the line editor.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// All messages, oldest first.
+    /// Returns all messages, oldest first.
     pub fn messages(&self) -> Vec<String> {
         let mut history = FileHistory::with_config(&self.config);
         // Loading fails before the first message, because the file does not exist.
@@ -40,7 +40,7 @@ impl MessageFile {
 
     /// Appends a message. Ignores errors: the chat works without a history.
     pub fn append(&self, message: &str) {
-        // `append` keeps entries that other chats have written in the meantime.
+        // `append` keeps entries that other chats have written meanwhile.
         let mut history = FileHistory::with_config(&self.config);
         if history.add(message).unwrap_or_default() {
             let _ = history.append(&self.path);

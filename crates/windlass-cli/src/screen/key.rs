@@ -1,9 +1,9 @@
-//! Decodes a terminal's input into keys. It performs no I/O, so that every byte sequence can be tested.
+//! Decodes a terminal's input into keys. The decoder performs no I/O, so that tests can cover every byte sequence.
 
-/// Maximum bytes of an escape sequence; a longer one is dropped.
+/// Maximum length of an escape sequence in bytes; a longer sequence is dropped.
 const SEQUENCE_MAX_BYTES: usize = 32;
 
-/// Maximum bytes of a pasted text; the rest is dropped.
+/// Maximum size of a pasted text in bytes; the rest is dropped.
 const PASTE_MAX_BYTES: usize = 1024 * 1024;
 
 const PASTE_BEGIN: &[u8] = b"\x1b[200~";
@@ -40,11 +40,11 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// The paste in progress.
     paste: Option<Vec<u8>>,
-    /// Silent reads since the last byte of the paste.
+    /// Number of silent reads since the last byte of the paste. A silent read returns no byte.
     silent: u8,
 }
 
-/// Silent reads after which a paste without an end mark ends: about a second.
+/// Number of silent reads after which a paste without an end mark ends: about one second.
 const PASTE_SILENT_READS: u8 = 20;
 
 impl Decoder {
@@ -137,8 +137,8 @@ fn step(bytes: &[u8]) -> Step {
     }
 }
 
-/// The first character of a buffer and its length. Returns `None` if it is incomplete, and no character if it is
-/// invalid.
+/// Returns the first character of a buffer and its length. Returns `None` if the character is
+/// incomplete, and no character if it is invalid.
 fn character(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     let length = match bytes.first()? {
         0x00..=0x7f => 1,
@@ -149,7 +149,7 @@ fn character(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     };
     let whole = match bytes.get(..length) {
         Some(whole) => whole,
-        // A byte that cannot continue the character makes it invalid at once.
+        // A byte that cannot continue the character makes the character invalid at once.
         None if bytes[1..].iter().all(|byte| byte & 0xc0 == 0x80) => return None,
         None => return Some((None, 1)),
     };
@@ -193,7 +193,7 @@ fn control(sequence: &[u8]) -> Step {
         (b'~', 1 | 7, ..) => Some(KeyPress::Home),
         (b'~', 4 | 8, ..) => Some(KeyPress::End),
         (b'~', 3, ..) => Some(KeyPress::Delete),
-        // Enter with a modifier, as sent by xterm and by kitty.
+        // Enter with a modifier, in the encodings of xterm and kitty.
         (b'~', 27, 2.., Some(13)) | (b'u', 13, 2.., _) => Some(KeyPress::NewLine),
         (b'u', 13, ..) => Some(KeyPress::Enter),
         (letter, _, modifier, _) => named(letter, modifier),

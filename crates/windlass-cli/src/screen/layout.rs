@@ -1,6 +1,6 @@
 //! Lays out the bottom of the terminal: incomplete text, the input and the status line.
 //!
-//! It computes lines and performs no I/O.
+//! Computes lines and performs no I/O.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use crate::paint::Paint;
 /// The prompt before the input. Further lines are indented by its width.
 pub const PROMPT: &str = "› ";
 
-/// Maximum lines of an incomplete block.
+/// Maximum number of displayed lines of an incomplete block.
 const LIVE_LINES: usize = 10;
 
-/// Maximum bytes of an incomplete line that are laid out; no terminal displays more.
+/// Maximum number of bytes of an incomplete line that are laid out; no terminal displays more.
 const PARTIAL_MAX_BYTES: usize = 16 * 1024;
 
-/// Maximum completion candidates displayed.
+/// Maximum number of displayed completion candidates.
 const MENU_LINES: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Size {
 pub struct Bottom<'a> {
     /// The incomplete block of a reply.
     pub live: &'a str,
-    /// An incomplete line, such as a question that waits for its answer.
+    /// An incomplete line, such as a question before its answer.
     pub partial: &'a str,
     /// The run's current activity.
     pub activity: &'a str,
@@ -43,7 +43,7 @@ pub struct Bottom<'a> {
     pub cursor: usize,
     /// The completion candidates.
     pub menu: &'a [String],
-    /// Model, mode, context and cost.
+    /// The status line: model, mode, context and cost.
     pub status: &'a str,
 }
 
@@ -83,7 +83,7 @@ pub fn lay_out(bottom: Bottom<'_>, size: Size, paint: Paint) -> Drawing {
 fn above(bottom: Bottom<'_>, limit: usize, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     if !bottom.live.is_empty() {
-        // Only the last lines are visible, so only they are wrapped.
+        // Only the last lines are visible, so only these are wrapped.
         let from = bottom.live.len().saturating_sub(limit * LIVE_LINES * 4);
         let from = (from..).find(|at| bottom.live.is_char_boundary(*at)).unwrap_or_default();
         lines.extend(wrap(bottom.live[from..].trim_end_matches('\n'), limit, ""));

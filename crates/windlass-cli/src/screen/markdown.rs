@@ -12,7 +12,7 @@ use windlass_server::text::{shown, shown_line};
 pub use stream::Stream;
 use table::Table;
 
-/// Maximum columns of a horizontal rule.
+/// Maximum width of a horizontal rule in columns.
 const RULE_MAX: usize = 40;
 
 /// Renders a text. Code lines are not wrapped, so that they can be copied.
@@ -256,7 +256,7 @@ impl Rendering {
         }
     }
 
-    /// Columns that remain beside the containers' prefixes.
+    /// Returns the number of columns that remain beside the containers' prefixes.
     fn room(&self) -> usize {
         let taken: usize = self.leads.iter().map(|lead| columns(&lead.rest)).sum();
         self.columns.saturating_sub(taken).max(8)

@@ -1,18 +1,18 @@
-//! Keeps the outputs of tools in a chat for `/output`.
+//! Stores the outputs of tools in a chat for `/output`.
 
 use std::collections::VecDeque;
 
-/// Maximum number of outputs.
+/// Maximum number of stored outputs.
 const OUTPUTS_MAX: usize = 100;
 
-/// Maximum bytes kept of each output.
+/// Maximum number of bytes stored of each output.
 const OUTPUT_MAX_BYTES: usize = 256 * 1024;
 
 /// The newest outputs, each with the label of its call.
 #[derive(Debug, Default)]
 pub struct Outputs {
     kept: VecDeque<(String, String)>,
-    /// Number of outputs that were dropped before the first kept one.
+    /// Number of dropped outputs, which precede the first stored one.
     dropped: usize,
 }
 
@@ -27,7 +27,7 @@ impl Outputs {
         self.dropped + self.kept.len()
     }
 
-    /// Returns an output by its number; the newest one for `None`.
+    /// Returns an output by its number, or the newest one for `None`.
     pub fn get(&self, number: Option<usize>) -> Option<(String, String)> {
         match number {
             Some(number) => self.kept.get(number.checked_sub(self.dropped + 1)?).cloned(),

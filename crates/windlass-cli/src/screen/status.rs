@@ -8,7 +8,7 @@ use windlass_server::text::shown_line;
 pub struct ChatStatus {
     pub model: String,
     pub mode: String,
-    /// Size of the model's context window; `None` if it is unknown.
+    /// Size of the model's context window in tokens; `None` if it is unknown.
     pub context_tokens: Option<u64>,
     pub used_tokens: Option<u64>,
     /// Known cost of the conversation, in millionths of a dollar.
@@ -24,7 +24,7 @@ impl ChatStatus {
         self.cost = self.cost.saturating_add(cost.map_or(0, |cost| cost.0));
     }
 
-    /// Formats the line; empty before a model is set.
+    /// Formats the status line. Returns an empty text before a model is set.
     pub fn text(&self) -> String {
         if self.model.is_empty() {
             return String::new();

@@ -1,22 +1,22 @@
 //! Terminal modes, size, and raw input.
 //!
-//! The original modes are in a static, so that the panic hook can restore them.
+//! A static stores the original modes, so that the panic hook can restore them.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use super::layout::Size;
 
-/// Longest wait of a read, in milliseconds. The caller checks for a stop between reads.
+/// Maximum wait of a read in milliseconds. The caller checks for a stop between reads.
 const NOTICE_MS: i32 = 50;
 
 /// Time for a stop signal to reach the process, in milliseconds.
 const STOP_MS: i32 = 100;
 
-/// Maximum bytes per read.
+/// Maximum number of bytes per read.
 const CHUNK_BYTES: usize = 4096;
 
-/// Enables and disables bracketed paste. Disabling also shows the cursor.
+/// Escape sequences that enable and disable bracketed paste. Disabling also shows the cursor.
 const PASTES_ON: &str = "\x1b[?2004h";
 const PASTES_OFF: &str = "\x1b[?2004l\x1b[?25h";
 
@@ -31,7 +31,7 @@ type Modes = ();
 /// The result of a read.
 pub enum Read {
     Bytes(Vec<u8>),
-    /// No input within the wait.
+    /// No input arrived within the wait.
     Nothing,
     /// The terminal was closed.
     Gone,
@@ -53,7 +53,7 @@ pub fn enter() -> bool {
     raw.c_lflag &= !(libc::ICANON | libc::ECHO | libc::ISIG | libc::IEXTEN);
     raw.c_iflag &= !(libc::ICRNL | libc::INLCR | libc::IGNCR | libc::ISTRIP | libc::IXON);
     (raw.c_cc[libc::VMIN], raw.c_cc[libc::VTIME]) = (1, 0);
-    // SAFETY: a plain system call with a valid pointer.
+    // SAFETY: a plain system call with a valid pointer to the modes.
     if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw) } != 0 {
         return false;
     }
@@ -63,7 +63,7 @@ pub fn enter() -> bool {
     true
 }
 
-/// Raw mode is not supported on this system.
+/// Returns `false`: raw mode is not supported on this system.
 #[cfg(not(unix))]
 pub fn enter() -> bool {
     false
@@ -87,7 +87,7 @@ pub fn leave() {
 /// Stops the process as Ctrl-Z does, until it is continued.
 pub fn stop() {
     #[cfg(unix)]
-    // SAFETY: plain system calls; 0 is the process's group, and no descriptor is polled.
+    // SAFETY: plain system calls. 0 is the process's group, and the poll has no descriptors.
     unsafe {
         libc::kill(0, libc::SIGTSTP);
         // The kernel may deliver the signal to another thread. This thread must not set raw mode again before the
@@ -102,7 +102,7 @@ pub fn write(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// The terminal's size, 80×24 if it is unknown.
+/// Returns the terminal's size, or 80×24 if it is unknown.
 pub fn size() -> Size {
     #[cfg(unix)]
     {
@@ -143,7 +143,7 @@ pub fn read() -> Read {
     }
 }
 
-/// Raw input is not supported on this system.
+/// Returns `Read::Gone`: raw input is not supported on this system.
 #[cfg(not(unix))]
 pub fn read() -> Read {
     Read::Gone

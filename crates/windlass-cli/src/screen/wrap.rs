@@ -1,6 +1,6 @@
 //! Measures and wraps coloured text for a terminal of a given width.
 //!
-//! The only escape sequences in such a text are our own colours; untrusted text was escaped before.
+//! The only escape sequences in such a text are our own colours; untrusted text was escaped earlier.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -14,12 +14,12 @@ enum Piece<'t> {
     Cluster(&'t str),
 }
 
-/// The width of a text in columns.
+/// Returns the width of a text in columns.
 pub fn columns(text: &str) -> usize {
     pieces(text).map(|piece| if let Piece::Cluster(cluster) = piece { width(cluster) } else { 0 }).sum()
 }
 
-/// The width of a grapheme cluster in columns.
+/// Returns the width of a grapheme cluster in columns.
 pub fn width(cluster: &str) -> usize {
     match cluster {
         "\t" => 4,
@@ -82,9 +82,9 @@ struct Wrapping<'i> {
     lines: Vec<String>,
     line: String,
     column: usize,
-    /// The column at which the line's text begins, after the indent.
+    /// The column at which the line's text begins, after the indentation.
     begin: usize,
-    /// Whether the line has only spaces, which must not be a break.
+    /// Whether the line has only spaces so far. These must not become a break.
     is_blank: bool,
     /// The colours in effect at the end of the line.
     color: String,
@@ -121,7 +121,7 @@ impl<'i> Wrapping<'i> {
             Piece::Cluster(cluster) => *cluster,
         };
         let wide = width(cluster);
-        // The text after a break may fill the next line as well, in addition to its indent.
+        // The text after a break may be too wide for the next line as well, because of the indentation.
         while self.column + wide > self.limit && self.column > self.begin {
             if cluster == " " {
                 self.next(None);

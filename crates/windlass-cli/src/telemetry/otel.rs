@@ -1,6 +1,6 @@
 //! Traces over OTLP: exports the spans of the library and the server as protobuf over HTTP.
 //!
-//! The exporter reads the variables that OpenTelemetry defines. Without an endpoint no exporter is created.
+//! The exporter reads the variables that OpenTelemetry defines. Without an endpoint, no exporter is created.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::console::Console;
 
-/// The variables with the endpoint.
+/// Names of the variables with the endpoint.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
 /// Time-out for sending the last spans.
 const LAST: Duration = Duration::from_secs(3);
 
-/// The filter of exported spans, independent of the log filter. Spans hold places, times and figures, no texts.
+/// The filter of exported spans, independent of the log filter. Spans contain locations, times and figures, no texts.
 const EXPORTED: &str = "windlass=info";
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass::machine::Timestamp;
 use windlass_server::text::{first_line, shown, shown_line};
 
-/// Maximum characters of a call's arguments.
+/// Maximum length of a call's arguments in its label, in characters.
 const LABEL_CHARS: usize = 60;
 
 /// Formats a call's label: the tool, and its most telling argument.
@@ -19,7 +19,7 @@ pub fn label(tool: &str, arguments: &str) -> String {
     shown(&label).into_owned()
 }
 
-/// Prefixes a call's label with the tool server; the engine's tools have none.
+/// Adds the tool server's name before a call's label. The engine's tools have no server.
 pub fn of_server(server: Option<&str>, label: String) -> String {
     match server {
         Some(server) => format!("{}: {label}", shown_line(server)),
@@ -62,7 +62,7 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// A moment, in UTC. One after the year 9999 is shown as its end.
+/// Formats a time in UTC. A time after the year 9999 is formatted as the end of that year.
 pub fn moment(at: Timestamp) -> String {
     let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
     let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);

@@ -1,6 +1,6 @@
 //! Describes an interrupt for the person who answers it: the request, its content, and its terms.
 //!
-//! It only describes; `view/question.rs` offers the choices.
+//! Only describes an interrupt; `view/question.rs` offers the choices.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::story::Background;
 use crate::paint::Paint;
 
 pub struct Card {
-    /// The kind of request, in a word or two.
+    /// The kind of request, in one or two words.
     pub word: &'static str,
     /// The request in one line.
     pub title: String,
@@ -91,7 +91,7 @@ impl Card {
     }
 }
 
-/// The displayed name of an interrupt's kind.
+/// Returns the displayed name of an interrupt's kind.
 pub fn word(kind: &InterruptKind) -> &'static str {
     match kind {
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => "approve",
@@ -103,7 +103,7 @@ pub fn word(kind: &InterruptKind) -> &'static str {
     }
 }
 
-/// An interrupt's title, in one line.
+/// Returns an interrupt's title, in one line.
 pub fn title(open: &OpenInterrupt) -> String {
     title_of(open, open.server.as_deref())
 }
@@ -183,7 +183,7 @@ fn needed(terms: &Terms) -> Option<String> {
     Some(format!("needs {}", each.collect::<Vec<_>>().join(" and ")))
 }
 
-/// A limit's displayed name: its setting, or the owner of the budget.
+/// Returns a limit's displayed name: its setting, or the owner of the budget.
 fn limit_name(limit: &LimitAsked) -> String {
     let parts: Vec<&str> = limit.limit.split('/').collect();
     let name = match parts.as_slice() {
@@ -194,7 +194,7 @@ fn limit_name(limit: &LimitAsked) -> String {
     shown_line(&name.replace("  ", " ")).into_owned()
 }
 
-/// Whether a limit is a budget. Other runs may free room in it, so a retry can succeed.
+/// Whether a limit is a budget. Other runs may release reserved amounts of a budget, so a retry can succeed.
 pub fn is_budget(limit: &LimitAsked) -> bool {
     limit.next.is_some() && limit.limit.contains('/')
 }

@@ -1,7 +1,7 @@
 //! Displays a run's progress: streamed text, one line per call, and open requests.
 //!
-//! On a terminal the text is streamed to standard output. In a pipe only the complete answer is printed, after it is
-//! recorded. Displayed text of a reply that was interrupted is marked as void.
+//! On a terminal, the text is streamed to standard output. In a pipe, only the complete answer is printed, after it is
+//! recorded. Text of an interrupted reply that was already displayed is marked as void.
 
 mod end;
 mod reply;
@@ -25,20 +25,20 @@ use super::call::{label, of_server, seconds};
 use super::story::servers;
 use crate::console::{Console, moves_cursor};
 
-/// Maximum columns of the status line. It must not wrap, because it could not be erased then.
+/// Maximum width of the status line in columns. The line must not wrap, because a wrapped line could not be erased.
 const STATUS_COLUMNS: usize = 76;
 
-/// Maximum characters of an error or a reason.
+/// Maximum length of an error or a reason, in characters.
 const REASON_CHARS: usize = 100;
 
 /// The destination of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// The terminal, streamed.
+    /// The terminal, to which text is streamed.
     Terminal,
-    /// Standard output, only the complete answer.
+    /// Standard output, which receives only the complete answer.
     Answer,
-    /// None: the caller prints the outcome for a program.
+    /// No destination: the caller prints the outcome for a program.
     Progress,
 }
 
@@ -69,8 +69,8 @@ pub struct Live {
     said: String,
     /// Whether the displayed text is not a prefix of the reply.
     gap: bool,
-    /// Recorded and displayed text since the last results. It is compared with the answer, which is not printed
-    /// twice.
+    /// Recorded and displayed text since the last results. It is compared with the answer, so
+    /// that the answer is not printed twice.
     answer: String,
     labels: BTreeMap<CallKey, String>,
     /// The rendered reply, on a chat's screen only.
@@ -80,7 +80,7 @@ pub struct Live {
     /// Calls for which an approval was requested.
     asked: BTreeSet<CallKey>,
     running: Vec<(CallKey, u64)>,
-    /// Queued messages, which are printed again when they are sent.
+    /// Queued messages. Each is printed again when it is sent.
     queued: BTreeMap<InputId, String>,
 }
 
@@ -138,7 +138,7 @@ impl Live {
         }
     }
 
-    /// Prints the part of the reply so far that is not displayed yet.
+    /// Prints the part of the current reply that is not displayed yet.
     fn snapshot(&mut self, parts: &[Delta]) {
         if self.show != Show::Terminal {
             return;
@@ -153,7 +153,7 @@ impl Live {
                 self.text(rest);
                 self.said = whole;
             }
-            // The recorded reply replaces the displayed text later.
+            // Later, the recorded reply replaces the displayed text.
             None => self.gap = true,
         }
     }
@@ -341,7 +341,7 @@ impl Live {
                 if !text.is_empty() {
                     self.note(&self.console.paint.dim(&format!("  {text}")));
                 }
-                // The line is truncated, so the full text must still be printed if it is the answer.
+                // The displayed line is truncated. If the text is the answer, the full text must still be printed.
                 self.answer.clear();
             }
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
@@ -378,7 +378,7 @@ impl Live {
         }
     }
 
-    /// Ends the terminal's last line if it is of another kind, and sets its new kind.
+    /// Ends the terminal's last line if the line is of another kind, and sets its new kind.
     fn start(&mut self, line: Line) {
         match (self.line, line) {
             (Line::Status, _) => self.console.err("\r\x1b[2K"),
@@ -443,7 +443,7 @@ fn seconds_whole(ms: u64) -> String {
     format!("{} s", ms / 1000)
 }
 
-/// The visible text of a message.
+/// Returns the visible text of a message.
 pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, EngineError> {
     let mut all = String::new();
     for block in &message.blocks {
@@ -454,7 +454,8 @@ pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, Engin
     Ok(all)
 }
 
-/// A call's result as text. The engine encodes its own errors as an object; the error's text is extracted.
+/// Formats a call's result as text. The engine encodes its own errors as an object; the
+/// function extracts the error's text.
 fn plain(content: &[Block]) -> String {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]

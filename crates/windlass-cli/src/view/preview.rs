@@ -28,7 +28,7 @@ pub fn is_all(tool: &str, preview: &str) -> bool {
     matches!(tool, "Write" | "Edit") && preview.starts_with("--- ") && preview.contains("\n@@ ") && !is_cut
 }
 
-/// The lines of a call, without any omission.
+/// Returns the lines of a call, without any omission.
 pub fn lines(tool: &str, arguments: &str, paint: Paint) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return shown(arguments).lines().map(str::to_owned).collect();
@@ -49,7 +49,7 @@ pub fn lines(tool: &str, arguments: &str, paint: Paint) -> Vec<String> {
     }
 }
 
-/// A call in one line; for a file, whether it is new and how large it will be.
+/// Describes a call in one line. For a file, states whether it is new and its new size.
 pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
     let label = super::call::label(tool, arguments);
     let value = serde_json::from_str::<Value>(arguments).unwrap_or_default();
@@ -67,7 +67,7 @@ pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
     }
 }
 
-/// Describes what the working folder shows about a lost call. Returns `None` if it proves nothing.
+/// Describes the evidence of a lost call in the working folder. Returns `None` if the folder proves nothing.
 pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
     let value = serde_json::from_str::<Value>(arguments).ok()?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(|text| text.replace("\r\n", "\n"));
@@ -95,7 +95,7 @@ pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
     Some(format!("now: `{}` {found}", shown(&path)))
 }
 
-/// The plural form of a word, unless `count` is 1.
+/// Returns the plural form of a word, unless `count` is 1.
 pub fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
@@ -109,7 +109,7 @@ fn exists(folder: &Path, path: &str) -> bool {
     open().is_some_and(|(folder, path)| folder.open_file(&path).is_ok())
 }
 
-/// The current content of a file, read with the same restrictions as the file tools.
+/// Returns the current content of a file, read with the same restrictions as the file tools.
 fn existing(folder: &Path, path: &str) -> Option<String> {
     use std::io::Read;
     let folder = WorkingFolder::open(folder).ok()?;

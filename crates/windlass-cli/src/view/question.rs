@@ -1,7 +1,7 @@
 //! Prompts the user about a run's open interrupts, line by line. A typed line either answers or leads to the next
 //! prompt.
 //!
-//! It submits nothing. Only the listed choices are accepted, so that nothing is approved by accident.
+//! Submits no answer. Only the listed choices are accepted, so that the user approves nothing by accident.
 
 mod edit;
 mod grant;
@@ -22,10 +22,10 @@ use crate::view::preview::plural;
 pub use edit::{pretty, read};
 pub use grant::GrantWish;
 
-/// Lines of an interrupt displayed at once; `v` shows the rest.
+/// Maximum number of lines of an interrupt displayed at once; `v` shows the rest.
 const LINES: usize = 40;
 
-/// Maximum characters of an answer in its confirmation.
+/// Maximum length of an answer in its confirmation, in characters.
 const ECHO_CHARS: usize = 60;
 
 /// A prompt for one or more interrupts.
@@ -62,9 +62,9 @@ enum Stage {
 
 /// The effect of a typed line.
 pub enum Reply {
-    /// The answers, which are submitted together, and their confirmation.
+    /// The answers, which are submitted together, and the text that confirms them.
     Answers(Vec<Given>, String),
-    /// A grant, followed by the answer.
+    /// A grant, and the answer that follows it.
     Grant(GrantWish, Given),
     /// Open the editor on this text.
     Edit(String),
@@ -105,7 +105,7 @@ impl Asking {
         self.items.get(self.at?)
     }
 
-    /// Characters that answer without Enter; none while a text is expected.
+    /// Returns the characters that answer without Enter. Returns none while the prompt expects a text.
     fn answers(&self) -> String {
         let numbers =
             |count: usize| (1..=count.min(9)).filter_map(|number| char::from_digit(number as u32, 10));
@@ -286,7 +286,7 @@ impl Asking {
     }
 }
 
-/// How much of an interrupt is displayed.
+/// Extent to which an interrupt is displayed.
 #[derive(Clone, Copy)]
 enum Extent {
     Beginning,
@@ -294,7 +294,7 @@ enum Extent {
 }
 
 impl Extent {
-    /// Displayed lines of each of `several` interrupts.
+    /// Returns the maximum number of displayed lines of each of `several` interrupts.
     fn lines(self, several: usize) -> usize {
         match self {
             Self::Beginning => (LINES / several.max(1)).max(4),
@@ -305,7 +305,7 @@ impl Extent {
 
 /// A choice in a prompt.
 struct Choice {
-    /// The first letter suffices as input.
+    /// The word for the choice. Its first letter suffices as input.
     word: &'static str,
     means: Means,
 }
@@ -335,12 +335,12 @@ fn choices(choices: &[Choice]) -> String {
 }
 
 impl Item {
-    /// Whether it requests approval of a call.
+    /// Whether the interrupt requests approval of a call.
     fn is_call(&self) -> bool {
         matches!(self.open.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. })
     }
 
-    /// Whether one more approval is not enough.
+    /// Whether one more approval is not sufficient.
     fn needs_others(&self) -> bool {
         self.open.terms.quorum() as usize > self.open.approved_by.len() + 1
     }
@@ -408,7 +408,7 @@ impl Item {
             .collect()
     }
 
-    /// A grant is offered only if no rule asks, because a rule takes precedence over grants.
+    /// Whether the prompt offers a grant. It offers none if a rule asks, because a rule takes precedence over grants.
     fn may_be_granted(&self) -> bool {
         matches!(self.open.kind, InterruptKind::Approval { .. }) && self.background.asking_rule().is_none()
     }
@@ -441,7 +441,7 @@ impl Item {
     }
 }
 
-/// Suggests twice the limit.
+/// Suggests twice the current limit.
 fn doubled(limit: &windlass::machine::LimitAsked) -> String {
     let twice = limit.figure.max(limit.used).saturating_mul(2).max(1);
     amount(limit, twice).trim_start_matches('$').to_owned()

@@ -1,4 +1,5 @@
-//! Reads from the journal the background of open requests: what caused the request, and when its call started.
+//! Reads the background of open requests from the journal: the rule that caused each
+//! request, and when its call started.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,13 @@ use windlass::machine::{CallKey, EffectId, Event, Fact, InterruptId, Seq, Thread
 use windlass::port::journal::RunQuery;
 use windlass::{Engine, EngineError, OfferedTool};
 
-/// Events per page.
+/// Number of events per page.
 const PAGE: usize = 512;
 
-/// The journal's background of an interrupt.
+/// The background of an interrupt, from the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Background {
-    /// The reason for asking: a rule's name, or a built-in reason.
+    /// The reason for the request: a rule's name, or a built-in reason.
     pub rule: Option<String>,
     /// The call's effect, if it was started.
     pub effect: Option<EffectId>,
@@ -28,7 +29,8 @@ pub fn servers(engine: &Engine) -> BTreeMap<ToolName, String> {
 }
 
 impl Background {
-    /// The rule that asks; a grant does not override it. `None` if the tool's annotations decided.
+    /// Returns the rule that asks, which a grant does not override. Returns `None` if the
+    /// tool's annotations caused the request.
     pub fn asking_rule(&self) -> Option<&str> {
         self.rule.as_deref().filter(|rule| *rule != "annotations")
     }

@@ -14,10 +14,10 @@ use super::call::{label, seconds};
 use super::live::text_of;
 use crate::console::Console;
 
-/// Events per page.
+/// Number of events per page.
 const PAGE: usize = 512;
 
-/// Maximum characters of an answer's reason.
+/// Maximum length of an answer's reason, in characters.
 const REASON_CHARS: usize = 100;
 
 /// The output format.
@@ -157,7 +157,7 @@ impl Part {
     }
 }
 
-/// The displayed name of a call's outcome.
+/// Returns the displayed name of a call's outcome.
 pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     match (outcome, error) {
         (CallOutcome::Returned, false) => format!("✓ {}", seconds(duration_ms)),
@@ -172,7 +172,7 @@ pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     }
 }
 
-/// Describes an answer. Returns `None` if there was no answer by a person.
+/// Describes an answer. Returns `None` if no person answered.
 pub fn answered(answer: &Answer) -> Option<String> {
     let with = |word: &str, reason: &Option<String>| match reason {
         Some(reason) => format!("{word} ({})", first_line(reason, REASON_CHARS)),
@@ -220,7 +220,7 @@ fn render(console: &Console, form: Form, part: &Part) -> String {
     }
 }
 
-/// A code fence longer than any in the text.
+/// Returns a code fence longer than any in the text.
 fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     "`".repeat(longest.max(2) + 1)

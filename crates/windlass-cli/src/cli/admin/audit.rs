@@ -72,7 +72,7 @@ pub async fn run(console: &Console, accounts: &Accounts, args: &AuditArgs) -> an
         Command::Export(of) => {
             let mut export = accounts.audit_export(&of.workspace).await?;
             while let Some(lines) = accounts.audit_chunk(&mut export).await? {
-                // Written unchanged: escaping for the terminal would change the hashed bytes.
+                // Written unchanged, because escaping for the terminal would change the hashed bytes.
                 console.out(&lines);
             }
         }

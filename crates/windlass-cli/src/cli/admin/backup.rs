@@ -1,6 +1,7 @@
-//! `windlass admin backup` and `restore`: a copy of the store while it is in use, and a store made from a copy.
+//! `windlass admin backup` and `restore`: copies a store while it is in use, and creates a store from a copy.
 //!
-//! A copy holds the database and the large blobs. It excludes files of users and conversations, and the vault's key.
+//! A copy contains the database and the large blobs. It excludes the files of users and
+//! conversations, and the vault's key.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     let copied = sqlite::restore(&from, &store).await?;
     let vault = match key {
         Some(key) => Vault::put(&store, &key)?,
-        // No key file is written, so that the user can still put the right one there.
+        // No key file is written, so that the user can still copy the original key file to this path.
         None => Vault::unsaved()?,
     };
     let place = ground.open_store().await?;
@@ -80,7 +81,8 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     Ok(Exit::Done)
 }
 
-/// Ends sessions, because some may have been ended after the backup. API keys stay: programs cannot sign in again.
+/// Ends all sessions, because some of them may have been ended after the backup. API keys stay
+/// valid: programs cannot sign in again.
 async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow::Result<()> {
     let records = place.engine.records().clone();
     let accounts =

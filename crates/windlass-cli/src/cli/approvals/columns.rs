@@ -4,10 +4,10 @@ use super::TITLE_CHARS;
 use super::find::Waiting;
 use windlass_server::text::first_line;
 
-/// Columns beside the request's title: its kind, age and expiry, with the spaces between them.
+/// Number of columns beside the request's title: for its kind, age and expiry, with the spaces between them.
 const FIXED: usize = 9 + 2 + 8 + 2 + 10 + 2;
 
-/// Minimum columns of the request's title; with fewer, each id is on a separate line.
+/// Minimum width of the request's title in columns. With fewer columns, each id is on a separate line.
 const TITLE_MIN: usize = 16;
 
 /// The width of the request's title, and the position of the ids.
@@ -17,7 +17,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Computes columns that fit the terminal, or a typical width without one.
+    /// Computes columns that fit the terminal. Without a terminal, uses a typical width.
     pub fn of(waiting: &[Waiting], width: Option<usize>) -> Self {
         let longest = waiting.iter().map(|waiting| waiting.open.interrupt.as_str().len()).max();
         Self::fitting(longest.unwrap_or_default(), width)
@@ -35,7 +35,7 @@ impl Columns {
         }
     }
 
-    /// The header line.
+    /// Returns the header line.
     pub fn head(&self) -> String {
         self.row(["ASKS", "WHAT", "AGE", "EXPIRES"], "ID")
     }

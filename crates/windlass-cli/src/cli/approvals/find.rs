@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::view::card::{title, word};
 use crate::view::transcript::{answered, events};
 
-/// Threads per page; each is read from its journal.
+/// Number of threads per page; each is read from its journal.
 const PAGE: usize = 50;
 
 /// An open interrupt and its run.
@@ -33,8 +33,8 @@ impl Waiting {
     }
 }
 
-/// Lists the open interrupts of all threads, newest first, up to `limit`. Also returns whether there are more. A thread
-/// that cannot be read is reported and skipped.
+/// Lists the open interrupts of all threads, newest first, up to `limit`. Also returns whether there are more. Reports
+/// and skips a thread that cannot be read.
 pub async fn all(
     console: &Console,
     place: &Place,
@@ -43,7 +43,7 @@ pub async fn all(
     let (mut all, is_cut) = read_all(console, place, limit).await?;
     let of_no_server = |waiting: &Waiting| waiting.open.server.is_none();
     if all.iter().any(of_no_server) {
-        // Listing starts no server: the tools that servers offered are in the store.
+        // Listing starts no server, because the store has the tools that servers offered.
         let tools = all.iter().filter_map(|waiting| waiting.open.tool.as_deref());
         let servers = servers_of(&**place.engine.records(), tools).await?;
         for Waiting { open, .. } in all.iter_mut().filter(|waiting| of_no_server(waiting)) {
@@ -80,13 +80,13 @@ async fn read_all(
     }
 }
 
-/// Minimum characters of the run's id in an abbreviated request id.
+/// Minimum number of characters of the run's id in an abbreviated request id.
 const RUN_MIN_CHARS: usize = 4;
 
-/// Maximum candidates listed for an ambiguous id.
+/// Maximum number of candidates listed for an ambiguous id.
 const NAMED: usize = 20;
 
-/// Resolves the requests by their ids, or the only open one if no id is given. The result is never empty.
+/// Resolves the requests by their ids. Without an id, returns the only open request. The result is never empty.
 pub async fn named(console: &Console, place: &Place, ids: &[String]) -> anyhow::Result<Vec<Waiting>> {
     let mut found = Vec::new();
     for id in ids {
@@ -119,7 +119,7 @@ async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
     Err(names.fold(trouble, Trouble::hint).into())
 }
 
-/// Resolves a request by its id, or by an ending that includes part of the run's id.
+/// Resolves a request by its id, or by the end of its id with a part of the run's id.
 async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
         match place.engine.run(&RunId::from(run)).row().await {
@@ -129,7 +129,7 @@ async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Wait
         }
     }
     let (all, _) = all(console, place, usize::MAX - 1).await?;
-    // Without part of the run's id, the ending could match another run's request by the time it is typed.
+    // Without a part of the run's id, the ending could match a new request of another run before the user has typed it.
     let names_a_run = id.rsplitn(4, '.').nth(3).is_some_and(|run| run.len() >= RUN_MIN_CHARS);
     let mut found = all.into_iter().filter(|it| names_a_run && it.open.interrupt.as_str().ends_with(id));
     match (found.next(), found.next()) {

@@ -1,4 +1,4 @@
-//! Submits answers, then resumes the runs that they belong to.
+//! Submits answers, then resumes the runs that the answers belong to.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ pub async fn give(
     failed.map_or(Ok(exit), Err)
 }
 
-/// Resumes a run that reaches its provider differently from the others, with a separate engine. Its answer is in the
-/// inbox.
+/// Resumes a run with a separate engine, because the run reaches its provider differently from the others.
+/// The answer is already in the inbox.
 async fn drive_apart(
     console: &Console,
     place: &Place,
@@ -106,7 +106,7 @@ async fn leave(
     Ok(Exit::Done)
 }
 
-/// Follows a run that was prepared before its answer was submitted. The run may have ended in the meantime.
+/// Follows a run that was prepared before its answer was submitted. The run may have ended meanwhile.
 async fn drive(
     console: &Console,
     place: &mut Place,
@@ -116,7 +116,8 @@ async fn drive(
 ) -> anyhow::Result<Exit> {
     let row = &waiting.row;
     let mut signals = Signals::listen()?;
-    // Read before the status: if this process drives the run and the run stops in between, no process drives it.
+    // Read `is_driven` before the status. If this process drives the run and the run stops between
+    // the two reads, no process drives it.
     let drives = place.engine.thread(&row.thread).is_driven();
     let status = place.engine.thread(&row.thread).row().await?.view.status;
     if status == ThreadStatus::Running && !drives {

@@ -13,7 +13,7 @@ use crate::place::Ground;
 use crate::view::card::{is_budget, is_money};
 use crate::view::question::read;
 
-/// Maximum bytes read from a file or standard input. No call has arguments of this size.
+/// Maximum size of a file or of standard input in bytes. No call has arguments of this size.
 const TEXT_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Arguments of `answer`.
@@ -50,13 +50,13 @@ pub struct AnswerArgs {
 pub enum Typed {
     /// An answer that does not depend on the kind.
     Plain(Answer),
-    /// A reply; it may name an option by its number.
+    /// A reply, which may name an option by its number.
     Reply(Reply),
     /// A new limit, which may be an amount of money.
     Raise {
-        /// In the limit's own unit.
+        /// The new limit in its own unit.
         figure: Option<u64>,
-        /// In millionths of a dollar.
+        /// The new limit in millionths of a dollar.
         dollars: Option<u64>,
     },
 }
@@ -98,7 +98,7 @@ impl AnswerArgs {
 }
 
 impl Typed {
-    /// Converts to the answer for this kind of interrupt.
+    /// Converts the parsed answer for this kind of interrupt.
     pub fn for_kind(&self, kind: &InterruptKind) -> Answer {
         match (self, kind) {
             (Self::Plain(answer), _) => answer.clone(),
@@ -122,7 +122,7 @@ impl Typed {
     }
 }
 
-/// Returns the text itself, the content of a file (`@FILE`) or standard input (`-`).
+/// Returns the text, or the content of a file (`@FILE`) or of standard input (`-`).
 pub fn source(text: &str) -> Result<String, Trouble> {
     let failed = |what: &str, error: std::io::Error| Trouble::usage(format!("cannot read {what}: {error}"));
     let mut all = String::new();
@@ -138,8 +138,8 @@ pub fn source(text: &str) -> Result<String, Trouble> {
     Ok(all)
 }
 
-/// Returns an error if the answer does not fit the request, before a server is started or the answer is saved. The
-/// engine validates it again.
+/// Returns an error if the answer does not fit the request. Runs before a server is started or the answer is saved;
+/// the engine validates the answer again.
 pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
     let is_reply = matches!(answer, Answer::Reply(_));
     let is_deny = matches!(answer, Answer::Deny { .. });
@@ -182,7 +182,7 @@ fn limit_takes(limit: &LimitAsked) -> &'static str {
     }
 }
 
-/// Commands that answer the request from another terminal, with the alternative flags in parentheses.
+/// Returns commands that answer the request from another terminal, with the alternative flags in parentheses.
 pub fn hints(open: &OpenInterrupt, party: &Party, ground: &Ground) -> Vec<String> {
     let (id, flags) = (&open.interrupt, ground.same_flags());
     let may = open.terms.may_approve(&party.principal, &party.roles);
@@ -204,7 +204,7 @@ pub fn hints(open: &OpenInterrupt, party: &Party, ground: &Ground) -> Vec<String
             hints.extend(values.then(|| answer("--values JSON", "")));
             hints
         }
-        // Windlass itself signs in: the address in the question belongs to a process that may have ended.
+        // Windlass signs in again: the address in the question belongs to a process that may have ended.
         InterruptKind::SignIn { server, message: None, .. } => {
             let login = format!("`windlass mcp login {}{}` signs in", quoted(server), ground.place_flags());
             vec![login, hint("deny", "")]

@@ -11,7 +11,7 @@ use super::{Chat, Next, TURNS};
 use crate::view::preview::plural;
 use crate::view::transcript;
 
-/// Maximum characters of a message in `/turns`.
+/// Maximum length of a message in `/turns`, in characters.
 const TITLE_CHARS: usize = 60;
 
 const HELP: &str = "\
@@ -89,7 +89,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// The first line of the message that started each run.
+    /// Returns the first line of the message that started each run.
     async fn said(&self, thread: &ThreadId) -> anyhow::Result<BTreeMap<RunId, String>> {
         let (mut said, mut queued) = (BTreeMap::new(), BTreeMap::new());
         for recorded in transcript::events(&self.place.engine, thread).await? {
@@ -119,7 +119,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// The mode of the next message.
+    /// Returns the mode of the next message.
     pub(super) async fn mode_now(&self) -> anyhow::Result<Mode> {
         let last = match &self.thread {
             Some(thread) => self.place.engine.thread(thread).folded().await?.state().mode,

@@ -11,13 +11,13 @@ use crate::cli::follow::From;
 use crate::cli::threads;
 use crate::view::transcript::{self, Form};
 
-/// Maximum conversations listed by `/resume`.
+/// Maximum number of conversations listed by `/resume`.
 const LISTED: usize = 20;
 
-/// Maximum characters of a title in that list.
+/// Maximum length of a title in that list, in characters.
 const TITLE_CHARS: usize = 44;
 
-/// Maximum lines of a conversation shown when a chat continues it.
+/// Maximum number of lines of a conversation that are displayed when a chat continues it.
 const RECALLED: usize = 20;
 
 impl Chat<'_> {
@@ -80,7 +80,7 @@ impl Chat<'_> {
         Ok(self.follow_unfinished(&thread).await?.unwrap_or(Next::Go))
     }
 
-    /// Follows the thread's unfinished run. Returns `None` if there is none.
+    /// Follows the thread's unfinished run. Returns `None` if the thread has no unfinished run.
     async fn follow_unfinished(&mut self, thread: &ThreadId) -> anyhow::Result<Option<Next>> {
         let machine = self.place.engine.thread(thread).folded().await?;
         let Some(run) = machine.state().run.as_ref().map(|run| run.id.clone()) else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! `!command` in a chat: a shell command of the user, evaluated by the policy like any call of the tool `Bash`.
 //!
-//! It is not part of the conversation: no model sees the command or its output.
+//! The command is not part of the conversation: no model receives the command or its output.
 
 use std::io::BufRead;
 use std::pin::pin;
@@ -161,7 +161,7 @@ impl Chat<'_> {
     }
 }
 
-/// Waits for Ctrl-C or a termination signal. Lines typed in the meantime return to the input.
+/// Waits for Ctrl-C or a termination signal. Lines typed meanwhile are returned to the input.
 async fn interrupted(signals: &mut Signals, screen: Option<&Arc<ChatScreen>>) -> Signal {
     loop {
         let typed = async {

@@ -76,7 +76,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Prepares the input for a message: unsent texts return to it.
+    /// Prepares the input for a message. Returns unsent texts to the input.
     async fn ready(&mut self, screen: &ChatScreen) -> anyhow::Result<()> {
         screen.take_answers("");
         screen.show_activity("");

@@ -1,5 +1,5 @@
-//! Checks whether the configured and added tool servers can be reached. All are started concurrently, and stopped after
-//! the check.
+//! Checks whether the configured and added tool servers can be reached. Starts all of them
+//! concurrently, and stops them after the check.
 
 use windlass::mcp::{Health, ServerStatus};
 use windlass_server::servers::{self, Which};
@@ -24,7 +24,7 @@ pub(super) async fn servers(ground: &Ground) -> Vec<Check> {
 }
 
 async fn reached(ground: &Ground) -> anyhow::Result<Vec<Check>> {
-    // The check of the store reports a store that cannot be opened.
+    // A separate check reports a store that cannot be opened.
     let Ok(place) = ground.clone().open_store().await else { return Ok(Vec::new()) };
     if !servers::are_any(&ground.settings, &**place.engine.records()).await? {
         return Ok(Vec::new());

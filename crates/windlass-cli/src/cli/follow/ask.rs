@@ -1,4 +1,4 @@
-//! Handles the interrupts of a followed run: prompts the user on a terminal, else prints how to answer later.
+//! Handles the interrupts of a followed run. On a terminal, prompts the user; otherwise prints how to answer later.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const HANG_UP: u8 = 129;
 impl Follow<'_> {
     /// Handles a run that waits for an answer.
     pub(super) async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
-        // All earlier events are displayed before the user is prompted.
+        // Display all earlier events before the prompt.
         if self.seen < self.place.engine.thread(&self.thread).row().await?.head {
             return Ok(None);
         }
@@ -55,9 +55,9 @@ impl Follow<'_> {
         Ok(None)
     }
 
-    /// No user can answer here: prints how to answer from elsewhere.
+    /// Handles interrupts that no user can answer on this terminal: prints how to answer them later.
     async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
-        // A driver that was just woken may find an answer in its inbox. It ends if there is none.
+        // A driver that just woke up may find an answer in its inbox. Without one, the driver stops.
         if self.place.engine.thread(&self.thread).is_driven() && self.looks < LOOKS {
             self.looks += 1;
             return Ok(None);
@@ -85,7 +85,7 @@ impl Follow<'_> {
             Typed::Interrupt => return self.signalled(Signal::Interrupt).await,
             Typed::Gone => return Ok(Some(self.leave(Exit::Signal(HANG_UP)))),
             Typed::End => {
-                // Ctrl-D outside of a question is ignored: input during a run only queues messages.
+                // Ctrl-D without an open question is ignored, because input during a run only queues messages.
                 if self.asking.is_some() {
                     self.console.note("");
                     return Ok(Some(self.leave(Exit::Waiting)));
@@ -100,7 +100,7 @@ impl Follow<'_> {
         }
         let reply = asking.take(self.console, &line);
         if let (Reply::NoAnswer, Some(screen)) = (&reply, self.console.screen()) {
-            // The line may be a message that was begun before the question was displayed.
+            // The user may have begun to type a message before the question was displayed.
             screen.put_back(&line);
         }
         self.replied(reply).await
@@ -120,7 +120,7 @@ impl Follow<'_> {
         Ok(None)
     }
 
-    /// Submits answers, all or none. If another user answered first, prints that and continues.
+    /// Submits answers, all or none. If another user answered first, prints a note and continues.
     async fn answer(&mut self, given: Vec<Given>, said: &str) {
         let answered = self.place.answer(&self.thread, given, Vec::new()).await;
         let edit = self.asking.as_ref().and_then(Asking::sent_edit);
@@ -139,13 +139,13 @@ impl Follow<'_> {
         }
     }
 
-    /// Approves a call and creates a grant for similar calls, both or neither, so that the next call finds the grant.
+    /// Approves a call and creates a grant for similar calls, both or neither. The next call already finds the grant.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
         let place = self.place;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
-        // This call is counted as the first one.
+        // This call uses the grant's first count.
         let count = count.map(|count| count.saturating_sub(1));
         self.asking = None;
         let (given, by) = (vec![given], local());
@@ -164,7 +164,7 @@ impl Follow<'_> {
     }
 
     async fn edit(&mut self, text: String) -> anyhow::Result<Option<End>> {
-        // The editor needs the terminal, so the keyboard thread must end first.
+        // The editor needs the terminal, so end the keyboard thread first.
         self.keyboard = None;
         if let Some(screen) = self.console.screen() {
             screen.pause();
@@ -190,7 +190,7 @@ impl Follow<'_> {
     }
 }
 
-/// Prints what a run waits for, and how to answer without this terminal.
+/// Prints the requests that a run waits for, and how to answer them from another terminal.
 fn waits(
     console: &Console,
     place: &Place,

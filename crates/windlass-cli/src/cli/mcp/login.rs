@@ -1,5 +1,5 @@
-//! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on
-//! this machine waits for the browser's redirect; no program is opened.
+//! `windlass mcp login` and `logout`: signs in to a server from a terminal. Prints the address, and waits for the
+//! browser's redirect on a local page; opens no program.
 //!
 //! A running server over the same store detects the sign-in, and resumes the calls that waited for it.
 
@@ -37,7 +37,7 @@ pub struct LogoutArgs {
     place: PlaceFlags,
 }
 
-/// Signs in at a server.
+/// Signs in to a server.
 pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     let name = &args.name;

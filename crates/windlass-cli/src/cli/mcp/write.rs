@@ -1,6 +1,6 @@
-//! `windlass mcp add` and `remove`: a server in a configuration file.
+//! `windlass mcp add` and `remove`: adds a server to a configuration file, or removes one.
 //!
-//! Edits keep the comments and the layout of everything else. The edited text is parsed as a configuration before it
+//! Edits keep the comments and the layout of the remaining file. The edited text is parsed as a configuration before it
 //! replaces the file, so that the commands never write a file that Windlass cannot read.
 
 use std::fs;
@@ -121,7 +121,7 @@ pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-/// The selected file, and the other one.
+/// Returns the selected file, and the other one.
 fn files(of_folder: bool, dir: Option<&Path>) -> Result<(PathBuf, PathBuf), Trouble> {
     let user = UserPaths::find()?.config;
     let folder = dir.unwrap_or(Path::new(".")).join(CONFIG_FILE);
@@ -146,7 +146,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Only its owner may read a temporary file, until it gets the permissions of the file that it replaces.
+    // Only the owner may read the temporary file, until it gets the permissions of the file that it replaces.
     let mut draft = tempfile::NamedTempFile::new_in(folder)?;
     draft.write_all(text.as_bytes())?;
     if let Some(permissions) = permissions {
@@ -162,7 +162,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
         .hint("give this user write access, or edit the file by hand")
 }
 
-/// The server's table.
+/// Creates the server's table.
 fn table(args: &AddArgs) -> Result<Table, Trouble> {
     let mut table = Table::new();
     match (&args.url, args.command.split_first()) {
@@ -200,7 +200,7 @@ fn table(args: &AddArgs) -> Result<Table, Trouble> {
     Ok(table)
 }
 
-/// The text of a file with another server.
+/// Returns the text of a file with another server.
 fn with(text: &str, name: &str, server: Table) -> Result<String, Trouble> {
     let mut document = document(text)?;
     let mut parent = Table::new();
@@ -212,7 +212,8 @@ fn with(text: &str, name: &str, server: Table) -> Result<String, Trouble> {
     Ok(document.to_string())
 }
 
-/// The text of a file without a server. Comments right above its table are removed with it; those above a blank line stay.
+/// Returns the text of a file without a server. Removes the comments directly above the server's
+/// table, but not those above a blank line.
 fn without(text: &str, name: &str) -> Result<String, Trouble> {
     let mut document = document(text)?;
     let servers = document.get_mut("mcp").and_then(Item::as_table_like_mut);
@@ -242,7 +243,7 @@ fn text_of(raw: Option<&RawString>) -> &str {
     raw.and_then(RawString::as_str).unwrap_or_default()
 }
 
-/// The position in the file of the first table behind another one.
+/// Returns the position in the file of the first table after another one.
 fn next_position(table: &Table, behind: isize) -> Option<isize> {
     let tables = table.iter().filter_map(|(_, item)| item.as_table());
     tables

@@ -1,4 +1,5 @@
-//! `windlass policy explain`: prints from the journal what decided about each call of a run, and who answered.
+//! `windlass policy explain`: prints the journal's record of why each call of a run was
+//! allowed or denied, and who answered.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ pub async fn run(
     Ok(Exit::Done)
 }
 
-/// A call's name for people: its step and its position there, from 1.
+/// Returns a call's displayed name: its step and its position in the step, from 1.
 fn name(key: CallKey) -> String {
     format!("{}.{}", key.step, key.index + 1)
 }
@@ -191,7 +192,7 @@ impl Told {
     }
 }
 
-/// Formats the deciding rule, and explains a built-in one.
+/// Formats the name of the deciding rule. Explains a built-in rule.
 fn by_rule(rule: &str) -> String {
     match rule {
         "annotations" => "annotations (the tool's own hints; no rule, setting or grant matched)".to_owned(),

@@ -1,7 +1,7 @@
 //! Attaches standard input to the message of a task.
 //!
-//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are ignored, so that a run in the
-//! background never waits for input that does not come.
+//! Only a pipe or a regular file is read. The command ignores a terminal, `/dev/null` and a closed stream, so that a
+//! run in the background never waits for input that does not arrive.
 
 use std::io::Read;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::place::Place;
 /// The attachment's name, which the model sees.
 const NAME: &str = "stdin";
 
-/// Time without input until a note explains what the command waits for.
+/// Time without input after which a note explains that the command waits for input.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Reads piped input, at most `max_bytes`. Returns `None` if there is none.
+/// Reads piped input, at most `max_bytes`. Returns `None` if the input is empty or not piped.
 pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<Bytes>> {
     if !is_piped() {
         return Ok(None);

@@ -10,7 +10,7 @@ use super::{age, open};
 use crate::cli::flags::PlaceFlags;
 use crate::console::Console;
 
-/// Maximum characters of a command in the list.
+/// Maximum length of a command in the list, in characters.
 const COMMAND_CHARS: usize = 60;
 
 #[derive(Args, Debug)]

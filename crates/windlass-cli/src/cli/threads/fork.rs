@@ -1,8 +1,9 @@
 //! `windlass threads fork`: continues a conversation from an earlier position in a new thread, with its files
 //! restored.
 //!
-//! If the conversation has a separate folder, the fork works in a copy. If it works in a folder of the user, the fork
-//! shares that folder: `--restore-files` restores its files, except those that another program has changed since.
+//! If the conversation has a separate folder, the fork works in a copy of it. If it works in a folder
+//! of the user, the fork shares that folder. `--restore-files` then restores its files, except those
+//! that another program has changed since.
 
 use clap::Args;
 use windlass::machine::{Principal, Seq, ThreadId};
@@ -84,7 +85,7 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     Ok(if left { Exit::Failed } else { Exit::Done })
 }
 
-/// Forks a conversation with a separate folder, of which the fork receives a copy.
+/// Forks a conversation with a separate folder. The fork receives a copy of the folder.
 async fn copy(
     console: &Console,
     args: &ForkArgs,

@@ -30,8 +30,8 @@ const OF_ARGUMENT: &[(&str, &[&str])] = &[
 /// Programs that run a package, and search `node_modules` first.
 const OF_PACKAGES: &[&str] = &["bunx", "npx"];
 
-/// The files that the programs of a command line load by convention, relative to the working directory. They need not
-/// exist. Finds programs at any position, as in `env node .` and `sh -c "npm start"`.
+/// Returns the files that the programs of a command line load by convention, relative to the working directory. The
+/// files need not exist. Finds programs at any position, as in `env node .` and `sh -c "npm start"`.
 pub fn found_by_name(words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -57,14 +57,14 @@ pub fn found_by_name(words: &[&str]) -> Vec<String> {
     found
 }
 
-/// The name of a program without its folder and without a version: `python` of `/usr/bin/python3.12`.
+/// Returns the name of a program without its folder and without a version: `python` of `/usr/bin/python3.12`.
 fn program_name(word: &str) -> String {
     let name = Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.strip_suffix(".exe").unwrap_or(name);
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned()
 }
 
-/// The files that `python -m` runs: the module or the main module of the package, after the enclosing packages.
+/// Returns the files that `python -m` runs: the module or the main module of the package, after the enclosing packages.
 fn module_files(module: &str) -> Vec<String> {
     let path = module.replace('.', "/");
     let mut files = vec![format!("{path}.py"), format!("{path}/__main__.py")];
@@ -73,7 +73,8 @@ fn module_files(module: &str) -> Vec<String> {
     files
 }
 
-/// The files that `npx` runs if the package is installed locally. Its name may have a scope and a version.
+/// Returns the files that `npx` runs if the package is installed locally. The package's
+/// name may have a scope and a version.
 fn package_files(package: &str) -> Vec<String> {
     let scope_end = if package.starts_with('@') { package.find('/').map_or(0, |slash| slash + 1) } else { 0 };
     let end = package[scope_end..].find('@').map_or(package.len(), |at| scope_end + at);

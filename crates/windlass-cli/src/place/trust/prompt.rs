@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::place::trust::FolderFiles;
 use crate::place::trust::Standing;
 
-/// Prints the files in full and asks. Any input but `y` means no.
+/// Prints the files in full and prompts the user. Any input other than `y` means no.
 pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     let why = match standing {
         Standing::Changed if files.iter().count() > 1 => {

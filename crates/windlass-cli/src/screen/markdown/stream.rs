@@ -13,7 +13,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Adds a piece. Returns the blocks that it completes.
+    /// Adds a piece of text. Returns the blocks that the piece completes.
     ///
     /// A block ends at an unindented line that follows an empty one, except inside a code block.
     pub fn push(&mut self, piece: &str) -> Option<String> {
@@ -37,18 +37,18 @@ impl Stream {
         Some(self.text.drain(..end).collect())
     }
 
-    /// The text of the incomplete block.
+    /// Returns the text of the incomplete block.
     pub fn rest(&self) -> &str {
         &self.text
     }
 
-    /// Ends the text and returns the rest of it.
+    /// Ends the text. Returns the incomplete block.
     pub fn finish(&mut self) -> String {
         std::mem::take(self).text
     }
 }
 
-/// The open fence after this line.
+/// Returns the open fence after this line.
 fn fence(open: Option<(char, usize)>, line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
@@ -67,7 +67,7 @@ fn fence(open: Option<(char, usize)>, line: &str) -> Option<(char, usize)> {
 mod tests {
     use super::*;
 
-    /// Pushes a text character by character. Returns all blocks, including the last one.
+    /// Pushes a text one character at a time. Returns all blocks, including the last one.
     fn check(text: &str) -> Vec<String> {
         let mut stream = Stream::default();
         let mut blocks: Vec<String> =

@@ -5,7 +5,7 @@ use pulldown_cmark::Alignment;
 use crate::paint::Paint;
 use crate::screen::wrap::{columns, wrap};
 
-/// Minimum width of a shrunk column.
+/// Minimum width of a shrunk column, in columns of the terminal.
 const COLUMN_MIN: usize = 6;
 
 /// The separator between two columns.
@@ -64,7 +64,7 @@ impl Table {
         format!("{}{text}{}", " ".repeat(before), " ".repeat(missing - before))
     }
 
-    /// Computes column widths. The widest columns shrink until the table fits or all have the minimum width.
+    /// Computes column widths. Shrinks the widest columns until the table fits or all columns have the minimum width.
     fn widths(&self, room: usize) -> Vec<usize> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| columns(cell.trim()));

@@ -1,4 +1,4 @@
-//! Prints how a run ended: its answer, or its error with hints, and its figures.
+//! Prints the outcome of a run: its answer, or its error with hints, and its figures.
 
 use windlass::{Figures, Outcome, Status};
 use windlass_server::text::shown;

@@ -14,12 +14,12 @@ pub struct ReplyText {
     screen: Arc<ChatScreen>,
     paint: Paint,
     stream: Stream,
-    /// Whether a block was printed, which an empty line separates from the next.
+    /// Whether a block was printed. An empty line then separates it from the next block.
     has_block: bool,
 }
 
 impl ReplyText {
-    /// Creates a reply on the console's screen. Returns `None` if it has none.
+    /// Creates a reply on the console's screen. Returns `None` if the console has no screen.
     pub fn on(console: &Console) -> Option<Self> {
         let (screen, paint) = (console.screen()?.clone(), console.out_paint);
         Some(Self { screen, paint, stream: Stream::default(), has_block: false })

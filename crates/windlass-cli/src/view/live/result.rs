@@ -6,16 +6,17 @@ use windlass_server::text::{first_line, shown};
 use crate::paint::Paint;
 use crate::view::preview::{self, plural};
 
-/// Displayed lines of an output. They are the last ones, in which commands usually report success or failure.
+/// Maximum number of displayed lines of an output. The last lines are displayed, because commands
+/// usually report success or failure in them.
 const OUTPUT_LINES: usize = 5;
 
-/// Displayed lines of a diff.
+/// Maximum number of displayed lines of a diff.
 const DIFFERENCE_LINES: usize = 12;
 
-/// Displayed characters of a line.
+/// Maximum number of displayed characters of a line.
 const LINE_CHARS: usize = 200;
 
-/// Read-only tools, for which the number of lines suffices.
+/// Read-only tools, for which displaying the number of lines suffices.
 const LOOKING: &[&str] = &["Read", "Glob", "FetchData", "read_todos", "WebFetch", "WebSearch"];
 
 /// A finished call.
@@ -27,18 +28,18 @@ pub struct EndedCall<'a> {
     pub number: usize,
     /// Whether the user has already seen the change in a request for approval.
     pub was_asked: bool,
-    /// Whether it failed. The first line of its output is already displayed beside the call.
+    /// Whether the call failed. The first line of its output is already displayed beside the call.
     pub has_failed: bool,
 }
 
-/// The lines below a call.
+/// Returns the lines below a call.
 pub fn lines(call: &EndedCall<'_>, paint: Paint) -> Vec<String> {
     if call.has_failed {
         return if call.text.trim().lines().count() > 1 { output(call, paint) } else { Vec::new() };
     }
     match call.tool {
         "write_todos" => todos(call.arguments, paint),
-        // The change was displayed in the request for approval.
+        // The request for approval has already displayed the change.
         "Write" | "Edit" if call.was_asked => Vec::new(),
         "Write" | "Edit" => difference(call, paint),
         tool if LOOKING.contains(&tool) => {

@@ -42,7 +42,7 @@ impl Asking {
         self.again(console)
     }
 
-    /// The text of an edit that was just submitted, to be edited again if it is rejected.
+    /// Returns the text of an edit that was just submitted, to be edited again if the engine rejects it.
     pub fn sent_edit(&self) -> Option<String> {
         match &self.stage {
             Stage::Faulty(text) => Some(text.clone()),
@@ -74,7 +74,7 @@ impl Item {
             return Answer::Edit { arguments: Content::Inline(value.to_string()) };
         };
         let values = match (&question.params, value) {
-            // Only changed values are sent.
+            // Send only changed values.
             (Some(Value::Object(known)), Value::Object(mut values)) => {
                 values.retain(|name, value| known.get(name) != Some(value));
                 Value::Object(values)

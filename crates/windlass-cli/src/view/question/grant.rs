@@ -14,9 +14,9 @@ pub struct GrantWish {
     pub tool: ToolName,
     /// Conditions on the arguments; empty for any.
     pub arguments: Vec<Condition>,
-    /// Maximum number of calls; `None` is unlimited.
+    /// Maximum number of calls; `None` means unlimited.
     pub count: Option<u32>,
-    /// Duration; `None` is unlimited.
+    /// Duration of the grant; `None` means unlimited.
     pub lasts: Option<Length>,
 }
 
@@ -65,7 +65,7 @@ impl Asking {
         GrantWish { tool: ToolName::from(tool), arguments: Vec::new(), count, lasts: None }
     }
 
-    /// A condition that requires exactly the call's arguments.
+    /// Returns conditions that require exactly the call's arguments.
     fn exactly(&self) -> Vec<Condition> {
         let text = self.item().and_then(|item| item.open.arguments.as_deref()).unwrap_or_default();
         let value = serde_json::from_str(text).unwrap_or_default();

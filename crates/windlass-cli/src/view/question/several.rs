@@ -14,7 +14,7 @@ impl Asking {
         }
     }
 
-    /// Number of calls that this user may approve together.
+    /// Returns the number of calls that this user may approve together.
     fn approvable(&self) -> usize {
         let mine = |item: &&Item| {
             item.is_call() && item.open.terms.may_approve(&self.party.principal, &self.party.roles)

@@ -1,4 +1,4 @@
-//! The choices for each kind of question, and the answers that they lead to.
+//! Tests of the choices for each kind of question, and of the answers that they lead to.
 
 use std::path::Path;
 
