@@ -69,8 +69,8 @@ const UNTIL_OWNER_ENDS: &str = r#"
 const PORT_FILE: &str = "profile/DevToolsActivePort";
 /// Interval at which a starting browser is polled for its port.
 const POLL: Duration = Duration::from_millis(10);
-/// Maximum number of polls before a start counts as failed: one minute in total. A machine at
-/// full load has needed a third of that.
+/// Maximum number of polls before a start is treated as failed: one minute in total. A machine at full
+/// load has needed a third of that time.
 const MAX_POLLS: usize = 6_000;
 /// Maximum number of attempts to start a browser or driver. On a machine at full load, either sometimes exits at once.
 const MAX_STARTS: usize = 5;

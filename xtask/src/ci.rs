@@ -47,7 +47,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Prints each phase with its time. `last` is the outcome of the last one; all others passed.
+/// Prints each phase with its time. `last` is the outcome of the last phase; all earlier phases passed.
 fn summarise(done: &[(&str, Duration)], last: &str) {
     println!("\nsummary");
     for (place, (name, time)) in done.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Creates stores with many threads: a few real ones, played against the model server, and copies of them made by SQL.
+//! Creates stores with many threads: a few real ones, played against the model server,
+//! and copies of them that SQL inserts.
 //!
 //! Half of the copies are finished threads of one user; the other half wait for a person and belong to another user.
 

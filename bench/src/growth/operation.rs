@@ -1,4 +1,4 @@
-//! The measured operations: what people and programs do with a store, by the calls that routes make.
+//! The measured operations: the calls of routes with which people and programs use a store.
 //!
 //! An operation reads or writes the same amount for a store of any size. Operations that read
 //! the whole store are marked as linear.

@@ -1,7 +1,7 @@
 //! Measures Windlass as people run it: `windlass serve` in a separate process, and clients over HTTP.
 //!
-//! Server, clients and model server share the cores of one machine. A run counts as completed if the fragments that its
-//! client received equal the run's final answer.
+//! Server, clients and model server share the cores of one machine. A run is completed if the fragments that its client
+//! received equal the run's final answer.
 
 pub(crate) mod client;
 mod idle;
@@ -43,7 +43,7 @@ const MANY: usize = 1_000;
 /// Number of connections that repeatedly request one resource, and the duration of these requests.
 const ASKERS: usize = 16;
 const ASK_FOR: Duration = Duration::from_secs(3);
-/// Time after its start when the server counts as idle for the measurement of its memory.
+/// Time after its start when the server is treated as idle for the measurement of its memory.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The server and its environment.

@@ -1,6 +1,6 @@
 //! A conversation of twenty thousand messages, opened and scrolled.
 //!
-//! The server produces one exchange; the others are copies of it.
+//! The server produces one exchange; all further exchanges are copies of it.
 
 use std::path::{Path, PathBuf};
 

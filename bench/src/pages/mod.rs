@@ -20,7 +20,7 @@ use crate::http::served::Process;
 
 /// Interval at which a condition is checked in the page.
 const POLL: Duration = Duration::from_millis(50);
-/// Maximum number of polls before a page counts as stuck: one minute in total.
+/// Maximum number of polls before a page is treated as stuck: one minute in total.
 const MAX_POLLS: usize = 1_200;
 
 /// The server and its environment.

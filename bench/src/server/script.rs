@@ -56,7 +56,7 @@ pub enum Kind {
         /// Number of calls in each turn.
         calls: u64,
     },
-    /// This many turns; each except the last writes files.
+    /// Number of turns; each except the last writes files.
     Files(u64),
 }
 
@@ -75,7 +75,7 @@ pub struct Ask<'a> {
     pub tools: Vec<Tool<'a>>,
 }
 
-/// A tool as it was offered.
+/// A tool that the request offers.
 #[derive(Debug)]
 pub struct Tool<'a> {
     /// The tool's name.
@@ -110,7 +110,7 @@ pub enum Reply {
 pub struct Text {
     /// Number of tokens.
     pub tokens: usize,
-    /// How each token is written.
+    /// The style of each token.
     pub style: Style,
 }
 

@@ -15,7 +15,7 @@ use crate::signals::{Signal, Signals};
 /// Interval at which the editor process is polled for its exit.
 const LOOK: Duration = Duration::from_millis(30);
 
-/// How an editing session ended.
+/// The result of an editing session.
 #[derive(Debug)]
 pub enum Edited {
     /// The text as saved by the user.

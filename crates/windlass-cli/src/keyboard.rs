@@ -94,7 +94,7 @@ enum Look {
 #[cfg(unix)]
 fn look() -> Look {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // SAFETY: the pointer is to one valid `pollfd`, and the count is 1.
+    // SAFETY: the pointer refers to one valid `pollfd`, and the count is 1.
     let ready = unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) };
     match ready {
         ..=0 => Look::Nothing,

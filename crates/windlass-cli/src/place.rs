@@ -226,7 +226,7 @@ impl Ground {
         let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;
         let vault = Vault::open(&place.ground.store())?;
         let accounts = Accounts::new(place.engine.records().clone(), clock(), people, vault);
-        // The cell was created above and is set only here, so `set` cannot fail.
+        // The cell was created above and is set only by this call, so `set` cannot fail.
         let _ = opened.set(accounts.clone());
         Ok((place, accounts))
     }

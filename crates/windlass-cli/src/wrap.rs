@@ -1,5 +1,5 @@
 //! Wraps lines between words at the terminal's width. Commands and names in backticks are not broken, so that they can
-//! be copied. If one is wider than the terminal, the terminal breaks it.
+//! be copied. If such a piece is wider than the terminal, the terminal breaks it.
 
 use std::borrow::Cow;
 

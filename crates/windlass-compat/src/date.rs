@@ -1,6 +1,6 @@
 //! Timestamps in ISO 8601 and UTC, as the dialects' clients write them.
 //!
-//! This module reads no clock.
+//! Reads no clock.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

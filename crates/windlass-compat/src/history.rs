@@ -1,4 +1,4 @@
-//! The conversation that a client had before its session began here.
+//! The conversation that a client had before its session began on this server.
 //!
 //! The conversation is sent with the first message. It has the same authority as the user's
 //! text, for every role that a line names.

@@ -20,7 +20,7 @@ enum Stage {
     Now,
 }
 
-/// How an event relates to a stream.
+/// Relation of an event to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// An event of the stream's run.

@@ -1,4 +1,4 @@
-//! Ids in the form of a UUID, for clients that accept no others.
+//! Ids in the form of a UUID, for clients that accept no other form.
 
 /// Returns a random UUID (RFC 9562, version 4).
 pub fn fresh_uuid() -> String {

@@ -21,7 +21,7 @@ pub(super) fn check(
     durability: Durability,
     synchronous: i64,
 ) -> Result<String, StoreError> {
-    /// SQLite's `synchronous` levels. `FULL`: a commit is on disk once it returns.
+    /// SQLite's `synchronous` levels. `FULL`: a commit is on disk when it returns.
     /// `NORMAL`: the database stays consistent.
     const FULL: i64 = 2;
     const NORMAL: i64 = 1;

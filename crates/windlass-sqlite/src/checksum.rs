@@ -1,7 +1,7 @@
 //! The checksum of an event's bytes, bound to the event's position. SQLite detects a damaged page, but not a changed
 //! bit in a value.
 //!
-//! It detects damage only: a process with write access to the database can also write a checksum.
+//! The checksum detects damage only: a process with write access to the database can also write a checksum.
 
 use windlass_machine::Digest;
 

@@ -14,7 +14,7 @@ use windlass_engine::port::journal::StoreError;
 /// Name of a store's database file.
 pub(crate) const DATABASE: &str = "windlass.db";
 
-/// This process's node in a store, locked until the value is dropped.
+/// The node of this process in a store, locked until the value is dropped.
 #[derive(Debug)]
 pub struct Node {
     id: String,
@@ -111,7 +111,7 @@ pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     const PAUSE: Duration = Duration::from_millis(10);
     let failed = |error| unusable(store, error);
     let lock = File::create(store.join("opening")).map_err(failed)?;
-    // An existing folder may be readable by others. SQLite gives its log the mode of the database.
+    // Other users may be able to read an existing folder. SQLite gives its log the mode of the database.
     private_file(&store.join(DATABASE)).map_err(failed)?;
     for _ in 0..TRIES {
         match lock.try_lock() {

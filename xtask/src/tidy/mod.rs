@@ -29,7 +29,7 @@ use self::finding::{Finding, Severity};
 use self::source::SourceFile;
 use crate::{process, tree};
 
-/// Extensions of files that are checked; all others are data.
+/// Extensions of files that are checked; all other files are data.
 const KINDS: &[&str] = &["rs", "toml", "md", "js", "mjs", "css", "html", "sh"];
 
 /// Folders of unmodified files from other projects.

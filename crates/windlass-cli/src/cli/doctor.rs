@@ -286,7 +286,7 @@ fn known(
     }
 }
 
-/// Sends a test request from an in-memory engine, so that nothing is stored.
+/// Sends a test request from an in-memory engine, which stores no data.
 async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     let mut agent = AgentConfig { models: vec![name.clone()], ..AgentConfig::from(DEMO_MODEL) };
     agent.settings.reasoning = Reasoning::Off;

@@ -27,7 +27,7 @@ pub fn render(source: &str, columns: usize, paint: Paint) -> Vec<String> {
     page.lines
 }
 
-/// The prefixes of a container's lines: of its first line, and of the others.
+/// The prefixes of a container's lines: of its first line, and of its further lines.
 struct Lead {
     first: String,
     rest: String,

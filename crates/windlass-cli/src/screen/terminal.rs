@@ -120,7 +120,7 @@ pub fn size() -> Size {
 #[cfg(unix)]
 pub fn read() -> Read {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // SAFETY: the pointer is to one valid `pollfd`, and the count is 1.
+    // SAFETY: the pointer refers to one valid `pollfd`, and the count is 1.
     if unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) } <= 0 {
         return Read::Nothing;
     }

@@ -45,7 +45,7 @@ struct Item {
     background: Background,
 }
 
-/// How the next line is interpreted.
+/// Interpretation of the next line.
 enum Stage {
     Choice,
     DenyReason,

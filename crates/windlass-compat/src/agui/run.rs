@@ -1,6 +1,6 @@
 //! `POST /agui`: a run input starts a run, answers the interrupts of a run, or reconnects to one.
 //!
-//! This module only selects the operation. The machine decides what the operation does.
+//! Selects only the operation. The machine decides what the operation does.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Usage of the caller's runs, in total and over time. (SK-R10, SK-P15)
 //!
-//! Computed from the rows of runs. Each run counts as one message of the assistant.
+//! The figures are computed from the rows of runs. Each run is reported as one message of the assistant.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -72,7 +72,7 @@ impl Speaker {
         }
     }
 
-    /// Adds an active run, whose calls were sent as pending on an earlier stream.
+    /// Adds an active run. An earlier stream sent its calls as pending.
     pub fn beside(mut self, run: &Run) -> Self {
         (self.calls, self.model) = (Calls::resumed(run), run.step_model.to_string());
         self.beside = Some(run.id.clone());

@@ -96,7 +96,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
         );
         return Err(Problem::invalid(detail));
     }
-    // All headers are secret, regardless of their names, because they belong to the client.
+    // All headers are secret, even with common names, because they belong to the client.
     let secrets = Secrets(headers.iter().map(|(_, value)| Secret::new(value.as_str())).collect());
     let http = Http { headers, named: false, ..Http::new(url) };
     let transport = match wire {

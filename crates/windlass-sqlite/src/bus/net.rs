@@ -1,5 +1,5 @@
-//! This node's socket, and its connections to other nodes: a request is one JSON line, the response is lines of
-//! signals.
+//! The socket of this node, and its connections to other nodes: a request is one JSON
+//! line, the response is lines of signals.
 //!
 //! Sends nothing durable.
 

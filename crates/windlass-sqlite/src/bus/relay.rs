@@ -22,7 +22,7 @@ use crate::node::Node;
 /// Interval of the query for followed threads.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long a query for newly followed threads waits for more of them.
+/// Maximum time that a query for newly followed threads waits for more of them.
 const LOOK_TOGETHER: Duration = Duration::from_millis(10);
 
 /// Interval of the query just after an owner died.
@@ -42,7 +42,7 @@ pub(super) struct Relays {
     soon: u32,
 }
 
-/// Threads whose owner must be looked up at once.
+/// Threads for which the owner must be looked up at once.
 #[derive(Default)]
 pub(super) struct Look {
     threads: Mutex<HashSet<ThreadId>>,
@@ -115,7 +115,7 @@ impl Relays {
         self.followed.retain(|thread, known| {
             let stays = followed.contains(thread);
             if !stays && known.relay.is_some() {
-                // This node now drives the thread. Drop the fragments that came from the previous owner.
+                // This node now drives the thread. Drop the fragments that the previous owner sent.
                 self.local.settle(thread);
             }
             stays

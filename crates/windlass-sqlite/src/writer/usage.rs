@@ -96,8 +96,8 @@ const CLEAR_THREADS: &str =
 const NEXT_QUARTER: &str = "SELECT started_at / ?3, workspace, owner FROM runs INDEXED BY runs_by_time \
     WHERE number = ?1 AND started_at >= ?2 ORDER BY started_at LIMIT 1";
 
-/// Returns a query for a thread's counted runs around a quarter, of one model and agent or of all. It returns whether
-/// the quarter has such a run, and the nearest quarters before and after it that have one.
+/// Returns a query for a thread's counted runs around a quarter, of one model and agent or of all. The query returns
+/// whether the quarter has such a run, and the nearest quarters before and after it that have one.
 fn near() -> String {
     let runs = "FROM runs INDEXED BY runs_by_time WHERE number = ?1 AND counted = 1 \
         AND (?3 IS NULL OR model = ?3 AND agent = ?4)";

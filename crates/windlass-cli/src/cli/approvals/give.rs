@@ -77,7 +77,7 @@ pub async fn give(
     failed.map_or(Ok(exit), Err)
 }
 
-/// Resumes a run with a separate engine, because the run reaches its provider differently from the others.
+/// Resumes a run with a separate engine, because it reaches its provider differently from the other runs.
 /// The answer is already in the inbox.
 async fn drive_apart(
     console: &Console,

@@ -1,5 +1,5 @@
-//! A streamed reply on a chat's screen. Complete blocks are rendered and printed; the rest is displayed above the
-//! input.
+//! A streamed reply on a chat's screen. Complete blocks are rendered and printed; the incomplete
+//! block is displayed above the input.
 
 use std::sync::Arc;
 
