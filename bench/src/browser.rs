@@ -26,7 +26,8 @@ use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// A browser without background traffic, with the switches that ChromeDriver passes to a browser it starts itself.
+/// Command-line switches for a browser without background traffic: those that ChromeDriver
+/// passes to a browser that it starts.
 const FLAGS: &[&str] = &[
     "--no-sandbox",
     "--disable-gpu",
@@ -227,7 +228,8 @@ fn taken() -> MutexGuard<'static, BTreeSet<usize>> {
 }
 
 impl Lane {
-    /// Under nextest, the owner is the test runner, which starts a process per test; otherwise it is this process.
+    /// Takes a free lane of the owner. Under nextest, the owner is the test runner, which starts a process per
+    /// test; otherwise it is this process.
     fn take() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let (owner, slot) = match variable("NEXTEST_TEST_GROUP_SLOT") {
@@ -280,7 +282,8 @@ impl Lane {
 }
 
 impl Chromedriver {
-    /// ChromeDriver needs its port on both loopback addresses, and exits if another process uses one of them.
+    /// Starts ChromeDriver. It needs its port on both loopback addresses, and exits
+    /// if another process uses one of them.
     fn start() -> Result<Self> {
         let mut process = Command::new("chromedriver")
             .args(["--port=0", "--log-level=SEVERE"])

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use crate::test::{self, Extent};
 use crate::{install, process};
 
-/// The inputs of the features `bedrock`, `vertex` and `otel`: all code that their lints compile. Excludes tests that
-/// the workspace's lint compiles identically.
+/// The inputs of the features `bedrock`, `vertex` and `otel`: all code that their lints compile. Tests that the
+/// workspace's lint compiles identically are excluded.
 const INPUTS: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",

@@ -11,10 +11,11 @@ use crate::{install, process};
 /// The features of tests, lints and docs, defined once so that all share one build.
 pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"];
 
-/// The library with the features that a default build excludes, because their SDKs take minutes to build.
+/// Arguments that select the library with the features that a default build excludes,
+/// because their SDKs take minutes to build.
 pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,mcp,bedrock,vertex"];
 
-/// The product with traces over OTLP.
+/// Arguments that select the product with traces over OTLP.
 pub const TRACES: &[&str] = &["--package", "windlass-cli", "--features", "otel"];
 
 /// Debian packages for tests of the web UI: the browser and its driver.

@@ -142,11 +142,11 @@ fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
     Ok(())
 }
 
-/// Titles inserted in one transaction leave large segments, which the next titles would have to merge. In a store that
-/// grew title by title, these segments are already merged.
+/// SQL that merges the index of titles. Titles inserted in one transaction leave large segments, which the next titles
+/// would have to merge. In a store that grew title by title, these segments are already merged.
 const MERGE: &str = "INSERT INTO titles (titles) VALUES ('optimize')";
 
-/// A row is inserted idle and without a title, so that the triggers see both changes.
+/// SQL that copies the threads. A row is inserted idle and without a title, so that the triggers see both changes.
 const ROWS: &str = "BEGIN IMMEDIATE; \
     INSERT INTO threads (number, thread, epoch, head, batch, created_at, updated_at, minute, workspace, owner, folder) \
     SELECT copies.number, copies.thread, epoch, head, batch, at, at, at / 60000, workspace, copies.owner, folder \
@@ -162,7 +162,8 @@ const ROWS: &str = "BEGIN IMMEDIATE; \
         iif(status IS NULL, NULL, at + 50), totals, NULL, 1 FROM copies JOIN runs ON runs.number = origin; \
     COMMIT";
 
-/// The first event contains the thread's id. A row without a checksum was written by an older build.
+/// SQL that copies the events. The first event contains the thread's id. A row
+/// without a checksum is from an older build.
 const EVENTS: &str = "INSERT INTO events (position, body, checksum) \
     SELECT (copies.number << 32) | (position & 4294967295), iif((position & 4294967295) = 1, \
         replace(body, (SELECT thread FROM threads WHERE number = origin), copies.thread), body), NULL \

@@ -12,7 +12,7 @@ use super::fill::{DAY_MS, DAYS, OTHER, OWN, World};
 
 /// Number of rows in a page.
 const PAGE: usize = 50;
-/// Limit of the count of active runs before a run starts, like the server's limit per user.
+/// Maximum count of a user's active runs, as in the server's check before a run starts.
 const RUNS_PER_USER: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

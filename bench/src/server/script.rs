@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// Number of tokens in the text that ends a script with tool calls.
 const LAST_TEXT_TOKENS: usize = 50;
 
-/// In the script with files, one in this many turns writes a new file instead of a line of the log.
+/// Interval in turns at which the script with files writes a new file instead of a line of the log.
 const FILE_EVERY_TURNS: u64 = 3;
 
 /// A section of the Markdown text. `№` is replaced by its number.

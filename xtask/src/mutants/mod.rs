@@ -21,9 +21,9 @@ const LIST: &str = "xtask/mutants.txt";
 /// nextest's exit code for "some tests failed". With any other error code, the tests have not run.
 const TESTS_FAILED: i32 = 100;
 
-/// A mutant is compiled more often than it runs, so these settings do not optimize the machine crate. The settings also
-/// separate the intermediate output of mutated crates: cargo names it by settings instead of folder, and must not use a
-/// mutant's output for the workspace. All other crates of the workspace depend on the machine crate. Names of binaries
+/// Cargo settings for mutants. A mutant is compiled more often than it runs, so the machine crate is not optimized. The
+/// settings also separate the intermediate output of mutated crates: cargo names it by settings instead of folder, and
+/// must not use it for the workspace. All other crates of the workspace depend on the machine crate. Names of binaries
 /// do not depend on settings, so binaries have a separate folder.
 const PROFILE: [&str; 3] = [
     "profile.dev.package.windlass-machine.opt-level=0",

@@ -40,7 +40,7 @@ const DIALECTS: &str = "crates/windlass-compat/src/";
 /// The folders of the web UI, lowest first. A folder imports only earlier ones.
 const FLOORS: [&str; 5] = ["lib", "state", "view", "chat", "pages"];
 
-/// The parent of these folders.
+/// The parent folder of the web UI's folders.
 const UI: &str = "crates/windlass-server/ui/app/";
 
 /// Finds mentions of a module that the layer must not use.

@@ -7,7 +7,7 @@ use super::source::SourceFile;
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 const NOTES: &[&str] = &["FIXME", "XXX"];
 
-/// Paths that exist on one machine only. They are split in two parts so that this file passes its own check.
+/// Paths that exist on one machine only. Each is split in two parts so that this file passes its own check.
 const MACHINE_PATHS: &[&str] = &[concat!("/", "root/"), concat!("/", "work/"), concat!("/", "Users/")];
 
 /// Finds unfinished code and personal notes.

@@ -38,7 +38,7 @@ impl SourceFile {
         self.path.split('/').rev().skip(1).any(|part| part == name)
     }
 
-    /// The file's name without its extension.
+    /// Returns the file's name without its extension.
     pub fn stem(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         name.split('.').next().unwrap_or(name)

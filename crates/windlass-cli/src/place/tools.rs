@@ -50,7 +50,7 @@ mod tests {
         base_url = 'https://api.example.com'
         ";
 
-    /// Commands are supported on Linux only.
+    /// Settings that enable commands, which are supported on Linux only.
     const COMMANDS: &str = "
         [tools.bash]
         enabled = true

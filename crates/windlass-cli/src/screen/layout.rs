@@ -11,7 +11,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::wrap::{columns, cut, width, wrap};
 use crate::paint::Paint;
 
-/// The prompt before the input. Further lines are indented by its width.
+/// The prompt before the input. Further lines are indented by the prompt's width.
 pub const PROMPT: &str = "› ";
 
 /// Maximum number of displayed lines of an incomplete block.

@@ -40,7 +40,7 @@ const HISTORY_MAX: usize = 100;
 const HISTORY_TOLD: usize = 12;
 /// Header with the time zone, which no body contains. (WT-E9)
 const TIMEZONE: &str = "x-user-timezone";
-/// The answer for a run that produced none. (WT-L12)
+/// The answer text for a run that produced none. (WT-L12)
 pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—please try again or rephrase.";
 /// The answer for such a run after a reply to a question. (WT-L12)
 const LAST_RESORT_RESUMED: &str = "Done. Anything else?";

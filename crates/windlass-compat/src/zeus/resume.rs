@@ -84,8 +84,8 @@ pub async fn resume(
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
 }
 
-/// Edited calls that run without a further approval. Parameters sent with `approved` may be a client's shortened copy, so
-/// such a call requires approval again.
+/// Returns the edited calls that run without a further approval. Parameters sent with `approved` may be a client's
+/// shortened copy, so such a call requires approval again.
 fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
     let edits = results.iter().zip(given).filter(|(result, given)| {
         result.decision == Decision::Modified && matches!(given.answer, Answer::Edit { .. })
