@@ -1,6 +1,6 @@
 //! A request body, written as JSON text.
 //!
-//! Nothing is checked: the caller writes the punctuation.
+//! This module validates nothing: the caller writes the punctuation.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(crate) struct Body(Vec<u8>);
 
 impl Body {
-    /// A body that begins with these bytes and has room for `more`.
+    /// Creates a body with these first bytes and the capacity for `more` further bytes.
     pub(crate) fn new(beginning: &[u8], more: usize) -> Self {
         let mut bytes = Vec::with_capacity(beginning.len() + more);
         bytes.extend_from_slice(beginning);

@@ -1,6 +1,6 @@
-//! Finds models by name: splits `provider/model`, determines address and key, and reports what is missing.
+//! Finds models by name: splits `provider/model`, determines the URL and the key, and reports a missing one.
 //!
-//! It makes no request. All models share one HTTP client.
+//! This module sends no request. All models share one HTTP client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +22,7 @@ const DEFAULT_PROVIDER: &str = "openai";
 #[derive(Clone)]
 pub struct ProviderCatalog {
     providers: Arc<BTreeMap<String, ProviderConfig>>,
-    /// Built for the first model, because it reads and parses the system's certificates.
+    /// Created with the first model, because the client reads and parses the system's certificates.
     http: Arc<OnceLock<reqwest::Client>>,
     lookup: Lookup,
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
@@ -31,8 +31,8 @@ pub struct ProviderCatalog {
 /// Vertex's location for all regions, as in its SDK.
 const VERTEX_LOCATION: &str = "global";
 
-/// Most cached models. Names come from configurations and people, so there are few. Beyond that, models are resolved
-/// for each run.
+/// Maximum number of cached models. Names come from configurations and users, so there are few. Above this
+/// limit, each run resolves its model again.
 const RESOLVED_MAX: usize = 256;
 
 /// Builds a [`ProviderCatalog`].
@@ -42,14 +42,14 @@ pub struct ProviderCatalogBuilder {
     lookup: Lookup,
 }
 
-/// Whether a provider is usable, for listings and checks.
+/// The availability of a provider, for listings and checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderStatus {
     /// The part of a model's name before the slash.
     pub name: String,
     /// The environment variable of its key.
     pub key_variable: String,
-    /// Whether both address and key are available.
+    /// Whether both the URL and the key are available.
     pub ready: bool,
 }
 
@@ -81,7 +81,7 @@ impl ProviderCatalog {
             .collect()
     }
 
-    /// The URL of a provider; `None` if it is unknown, has no URL or lacks its key.
+    /// Returns the URL of a provider; `None` if the provider is unknown, has no URL or lacks its key.
     pub fn address(&self, provider: &str) -> Option<String> {
         self.endpoint(provider).ok()?.base_url
     }
@@ -136,10 +136,10 @@ impl ProviderCatalog {
         })
     }
 
-    /// The URL: configured, or from a variable, or the provider's default.
+    /// Returns the configured URL, that of an environment variable, or the provider's default, in this order.
     ///
-    /// A configured key or header is sent only to the configured or default URL, never to another one from a variable.
-    /// A key from a variable is sent to any of them, as in the providers' SDKs.
+    /// A configured key or header is sent only to the configured or default URL, never to a URL from a
+    /// variable. A key from a variable is sent to any of these URLs, as in the providers' SDKs.
     fn base_url(
         &self,
         provider: &str,
@@ -171,7 +171,7 @@ impl ProviderCatalog {
                 })?;
                 let location = (self.lookup)("GOOGLE_CLOUD_LOCATION");
                 let location = location.as_deref().unwrap_or(VERTEX_LOCATION);
-                // The location becomes part of the host name to which the account's token is sent.
+                // The location becomes part of the host name that receives the account's token.
                 if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
                     let message = format!(
                         "GOOGLE_CLOUD_LOCATION=`{location}` is not a valid location; use a name such as \
@@ -201,7 +201,7 @@ impl ProviderCatalog {
             .api_key
             .clone()
             .or_else(|| variables.iter().find_map(|name| (self.lookup)(name)).map(Secret::new));
-        // A custom endpoint may need no key, or take it in a separate header.
+        // A custom endpoint may need no key, or may receive it in a separate header.
         let own = preset.name.is_empty() || !config.headers.is_empty();
         if key.is_none() && !preset.key_optional && !own {
             return Err(config_error(format!(
@@ -248,7 +248,7 @@ impl ProviderCatalogBuilder {
         self
     }
 
-    /// Reads variables from `lookup` instead of the process's environment.
+    /// Reads variables from `lookup` instead of in the process's environment.
     pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.lookup = Arc::new(lookup);
         self
@@ -279,7 +279,8 @@ fn environment_name(provider: &str) -> String {
     provider.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// The variables of a provider's URL, in order: ours, then those of its SDK.
+/// Returns the names of the variables of a provider's URL, in order:
+/// Windlass's own, then those of the provider's SDK.
 fn address_variables(provider: &str) -> Vec<String> {
     let own: &[&str] = match provider {
         "azure" => &["AZURE_ENDPOINT"],
@@ -311,7 +312,7 @@ fn unknown_provider(provider: &str) -> ModelError {
     ))
 }
 
-/// Single-letter edits between two words (Levenshtein's distance).
+/// Returns the number of single-letter edits between two names (Levenshtein distance).
 fn edits(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.bytes().enumerate() {

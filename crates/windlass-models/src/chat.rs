@@ -1,6 +1,7 @@
 //! The chat completions wire: `POST /chat/completions` with a stream of server-sent events.
 //!
-//! The messages are written straight from the history, and the reply is read into borrowed fields.
+//! The encoder writes the messages directly from the history; the
+//! decoder parses the reply into borrowed fields.
 
 mod call;
 mod chunk;
@@ -45,7 +46,7 @@ pub(crate) struct ChatWire {
 }
 
 impl ChatWire {
-    /// The wire of a model at an endpoint.
+    /// Creates the wire of a model at an endpoint.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let name = endpoint.preset.dialect;
         let mut dialect = Dialect::of(endpoint.preset.name, endpoint.config.lenient);
@@ -65,7 +66,7 @@ impl ChatWire {
         })
     }
 
-    /// The HTTP request of a call. `marked` says that the endpoint accepts Anthropic's cache marks.
+    /// Builds the HTTP request of a call. `marked`: the endpoint accepts Anthropic's cache marks.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -91,12 +92,12 @@ impl ChatWire {
         envelope.fill(|body| encode::messages(call, &recipient, body))
     }
 
-    /// The decoder of a reply.
+    /// Creates the decoder of a reply.
     pub(crate) fn decoder(&self, origin: Arc<Origin>) -> ChatDecoder {
         ChatDecoder::new(self.dialect, origin)
     }
 
-    /// How reasoning is sent in a call. (SK-L5)
+    /// Returns how reasoning is sent in a call. (SK-L5)
     fn reasoning_of(&self, call: &ModelCall, origin: &Origin, thinks: bool) -> ReasoningField {
         let everywhere = match self.reasoning {
             ReasoningContent::Strip => return ReasoningField::Strip,
@@ -107,8 +108,8 @@ impl ChatWire {
     }
 }
 
-/// Whether the history has a message of this endpoint with the field. Messages with differently named reasoning
-/// (`reasoning_details`) carry it themselves.
+/// Whether the history has a message of this endpoint with the field `reasoning_content`. Messages whose
+/// reasoning has another name (`reasoning_details`) contain that field instead.
 fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     call.request.messages.iter().flat_map(|message| &message.blocks).any(|block| match block {
         Block::Reasoning { native: Some(native), .. } => {
@@ -124,8 +125,8 @@ fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     })
 }
 
-/// The field that each assistant message must have: DeepSeek's and MiMo's, or the one that the table names for the
-/// model, also behind a gateway.
+/// Returns the field that each assistant message must have: that of DeepSeek and MiMo, or the field that the
+/// table names for the model, also behind a gateway.
 fn reasoning_field(endpoint: &Endpoint, model: &str) -> Option<&'static str> {
     let base_url = endpoint.base_url.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_own =

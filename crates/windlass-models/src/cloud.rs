@@ -30,7 +30,7 @@ impl Cloud {
         if there { Ok(()) } else { Err(self.left_out()) }
     }
 
-    /// The error of a build without the cloud's feature.
+    /// Creates the error of a build without the cloud's feature.
     pub(super) fn left_out(self) -> ModelError {
         let feature = match self {
             Self::Bedrock => "bedrock",
@@ -43,8 +43,8 @@ impl Cloud {
         ModelError::new(FailureClass::Config, message)
     }
 
-    /// The wire of a model. Vertex serves each maker's own wire. It is determined by the name: Claude by its family,
-    /// Google's by a plain name, the others by `publisher/model`.
+    /// Returns the wire of a model. Vertex serves each maker's own wire. The name determines the wire: Claude
+    /// by its family, Google's models by a plain name, the others by `publisher/model`.
     pub(super) fn wire(self, model: &str) -> WireKind {
         match self {
             Self::Bedrock => WireKind::Converse,
@@ -54,7 +54,8 @@ impl Cloud {
         }
     }
 
-    /// The model's name in the wire's catalogue. Vertex separates a version with `@`, its maker with `-`.
+    /// Returns the model's name in the catalogue of the wire's provider. Vertex separates a
+    /// version with `@`, the model's maker with `-`.
     pub(super) fn wire_name(self, model: &str) -> Cow<'_, str> {
         match self {
             Self::Vertex if model.contains('@') => {
@@ -64,7 +65,7 @@ impl Cloud {
         }
     }
 
-    /// The URL that a wire appends its path to; only the chat wire on Vertex needs another one.
+    /// Returns the URL to which a wire appends its path. Only the chat wire on Vertex needs a separate URL.
     pub(super) fn wire_address(self, kind: WireKind, base_url: &str) -> String {
         match (self, kind) {
             (Self::Vertex, WireKind::OpenaiChat) => format!("{base_url}/endpoints/openapi"),
@@ -72,7 +73,8 @@ impl Cloud {
         }
     }
 
-    /// Whether a variable indicates a sign-in. The SDKs look in more places, some of them on the network.
+    /// Whether an environment variable indicates a sign-in. The SDKs also search
+    /// other sources, some of them on the network.
     pub(super) fn signed_in(self, lookup: &dyn Fn(&str) -> Option<String>) -> bool {
         let variables: &[&str] = match self {
             Self::Bedrock => &[
@@ -82,14 +84,14 @@ impl Cloud {
                 "AWS_WEB_IDENTITY_TOKEN_FILE",
                 "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
             ],
-            // Without it, there is no URL.
+            // The URL contains the project.
             Self::Vertex => &["GOOGLE_CLOUD_PROJECT"],
         };
         variables.iter().any(|name| lookup(name).is_some())
     }
 }
 
-/// The URL of a Google project's models at `host`; `None`: the host of its location.
+/// Returns the URL of a Google project's models at `host`. Default: the host of the location.
 pub(super) fn vertex_address(host: Option<String>, project: &str, location: &str) -> String {
     let host = host.unwrap_or_else(|| match location {
         "global" => "https://aiplatform.googleapis.com".to_owned(),

@@ -11,7 +11,7 @@ use windlass_engine::port::model::Price;
 
 pub use windlass_outbound::secret::Secret;
 
-/// Silence after which a stream counts as dead. (SK-L2)
+/// Duration without data after which a stream is considered dead. (SK-L2)
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The wire protocol of an endpoint.
@@ -32,7 +32,7 @@ pub enum WireKind {
 }
 
 impl WireKind {
-    /// The name that a block's origin records.
+    /// Returns the name of the API that a block's origin records.
     pub fn api(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -61,9 +61,9 @@ pub enum Auth {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KnownModel {
-    /// Limit of prompt and output together, in tokens.
+    /// Maximum size of prompt and output together, in tokens.
     pub context_tokens: Option<u64>,
-    /// The largest output, in tokens.
+    /// Maximum size of the output, in tokens.
     pub max_output_tokens: Option<u64>,
     /// Whether the model supports tool calls.
     pub tool_calls: Option<bool>,
@@ -78,11 +78,11 @@ pub struct KnownModel {
 /// Settings of one provider. The default uses the built-in table and the key from the environment.
 #[derive(Clone)]
 pub struct ProviderConfig {
-    /// The wire; `None`: the built-in one, or chat completions for a provider that is not built in.
+    /// The wire. Default: the built-in one, or chat completions for a provider that is not built in.
     pub wire: Option<WireKind>,
     /// The URL in the form of the provider's SDK: OpenAI's ends in `/v1`, Anthropic's does not.
     pub base_url: Option<String>,
-    /// The resolved key; `None`: from the environment.
+    /// The resolved key. Default: the key from the environment.
     pub api_key: Option<Secret>,
     /// How the key is sent.
     pub auth: Auth,
@@ -90,12 +90,13 @@ pub struct ProviderConfig {
     pub headers: Vec<(String, Secret)>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
-    /// Silence after which a call fails.
+    /// Duration without data after which a call fails.
     pub stall_timeout: Duration,
-    /// Whether unknown finish reasons are passed on, and unsupported options dropped, instead of failing the call.
+    /// Whether unknown finish reasons are returned unchanged, and unsupported
+    /// options dropped. Otherwise, the call fails.
     pub lenient: bool,
-    /// Fields merged into each request's body, for settings that Windlass does not have. On Bedrock, they are merged
-    /// into the fields passed to the model.
+    /// Fields that are merged into the body of each request, for settings that Windlass does not have. On
+    /// Bedrock, they are merged into the fields for the model.
     pub extra_body: Map<String, Value>,
     /// Facts about models, by the model's name without the provider.
     pub models: BTreeMap<String, KnownModel>,

@@ -1,7 +1,7 @@
-//! The demo model: a script that identifies itself as one, for a first look without a key.
+//! The demo model: a script that identifies itself as one, to try Windlass without a key.
 //!
-//! It is stateless: its next reply depends on the request's messages alone, so that it resumes after a crash like any
-//! model. It emits words slowly enough to be watched and to be killed.
+//! The model is stateless: its next reply depends on the request's messages alone, so that a run resumes
+//! after a crash. It emits words slowly, so that a user can watch a run and kill the process.
 
 mod insight;
 mod script;
@@ -36,7 +36,7 @@ impl Default for DemoModel {
 }
 
 impl DemoModel {
-    /// A demo model that waits this long after each word.
+    /// Creates a demo model that waits this long after each word.
     pub fn with_pause(pause: Duration) -> Self {
         let info = ModelInfo {
             name: DEMO_MODEL.to_owned(),
@@ -46,7 +46,7 @@ impl DemoModel {
             tool_calls: Some(true),
             structured_output: Some(false),
             reasoning: Some(false),
-            // It is known to be free; `None` would mean unknown.
+            // The demo model is known to be free; `None` would mean an unknown price.
             price: Some(Price::default()),
         };
         Self { info, pause }

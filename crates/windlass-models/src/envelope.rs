@@ -1,6 +1,6 @@
 //! The fields of a request other than its messages, with its URL and headers.
 //!
-//! They depend on settings and tools only, so they are encoded once and cached.
+//! The fields depend only on settings and tools, so they are encoded once and cached.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use windlass_machine::{FailureClass, ModelSettings, ToolSpec};
 use crate::body::Body;
 use crate::transport::sensitive;
 
-/// Most cached envelopes of a model; about one for each agent that uses it.
+/// Maximum number of cached envelopes per model. Each agent that uses the model needs about one.
 const KEPT: usize = 32;
 
 /// The envelopes of one model, most recently used first.
@@ -34,17 +34,17 @@ pub(crate) struct Envelope {
     head: Parts,
     /// The body up to the value of the messages.
     before: Vec<u8>,
-    /// The body after it.
+    /// The body after the value of the messages.
     after: Vec<u8>,
-    /// What the wire decided about reasoning: on the chat wire, whether it is on; on the messages wire, whether it is
-    /// sent back.
+    /// The wire's decision about reasoning. On the chat wire: whether reasoning is on. On the messages wire:
+    /// whether reasoning is sent back.
     pub reasoning: bool,
-    /// The request offers tools.
+    /// Whether the request offers tools.
     pub has_tools: bool,
 }
 
 impl Envelope {
-    /// The envelope of a body. The field `slot` marks the place of the messages.
+    /// Creates the envelope of a body. The field `slot` marks the position of the messages.
     pub(crate) fn new(head: Parts, fields: &Map<String, Value>, slot: &str, reasoning: bool) -> Self {
         let declared = |tools: &Value| tools.as_array().is_some_and(|tools| !tools.is_empty());
         let has_tools = fields.get("tools").is_some_and(declared);
@@ -80,7 +80,7 @@ impl Envelope {
 }
 
 impl Envelopes {
-    /// The envelope of a call: a cached one, or a new one from `encode`.
+    /// Returns the envelope of a call: a cached one, or a new one that `encode` creates.
     pub(crate) fn of(
         &self,
         call: &ModelCall,
@@ -118,12 +118,12 @@ impl Envelopes {
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        // Each change leaves a valid list.
+        // A panic cannot leave the list invalid: each change is complete in itself.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The URL and the headers of a request. Header values are not logged, because one is the key.
+/// Builds the URL and the headers of a request. Header values are not logged, because one of them is the key.
 pub(crate) fn head(address: &str, headers: &[(&'static str, &str)]) -> Result<Parts, ModelError> {
     let uri: Uri = address
         .parse()
@@ -161,7 +161,8 @@ fn schemas(tools: &[ToolSpec]) -> impl Iterator<Item = &Value> {
     tools.iter().map(|tool| &tool.input_schema)
 }
 
-/// Whether equal values have their keys in the same order. Equality ignores the order, but it reaches the model.
+/// Whether equal values have their keys in the same order. Equality
+/// ignores this order, but the model receives it.
 fn same_order<'v>(one: impl Iterator<Item = &'v Value>, other: impl Iterator<Item = &'v Value>) -> bool {
     one.map(Value::to_string).eq(other.map(Value::to_string))
 }

@@ -1,6 +1,6 @@
 //! Classifies providers' errors into failure classes.
 //!
-//! The machine decides about retries.
+//! The machine decides whether to retry.
 
 use serde_json::Value;
 use windlass_engine::port::model::ModelError;
@@ -8,24 +8,25 @@ use windlass_machine::FailureClass;
 
 use super::transport::{Answer, LinkError, TransportError, root_cause};
 
-/// Longest message copied from a provider.
+/// Maximum length of a copied provider message, in characters.
 const MESSAGE_MAX_CHARS: usize = 600;
 
-/// Characters of a body that is no error document; enough to recognize a login page.
+/// Maximum number of characters copied from a body that is not an error document. A
+/// login page is recognizable from this many.
 const BODY_MAX_CHARS: usize = 200;
 
-/// The stream ended before the provider ended the reply.
+/// Returns the error of a stream that ended before the provider completed the reply.
 pub(super) fn truncated() -> ModelError {
     ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply was complete")
 }
 
-/// The provider sent an unknown finish reason.
+/// Returns the error of an unknown finish reason.
 pub(super) fn unknown_reason(reason: &str) -> ModelError {
     let text = format!("the reply ended with the unknown finish reason `{reason}`");
     ModelError::new(FailureClass::Malformed, text)
 }
 
-/// An event that is not valid JSON.
+/// Returns the error of an event that is not valid JSON.
 pub(super) fn malformed(error: &serde_json::Error) -> ModelError {
     ModelError::new(FailureClass::Malformed, shortened(&format!("the provider sent invalid JSON: {error}")))
 }
@@ -54,7 +55,7 @@ fn answer_of(answer: &Answer) -> ModelError {
     error
 }
 
-/// Classifies a failure below the protocol.
+/// Classifies a connection failure below the protocol.
 pub(super) fn link(error: &LinkError) -> ModelError {
     match error {
         LinkError::Unready(error) => ModelError::clone(error),
@@ -75,7 +76,7 @@ fn client(error: &reqwest::Error) -> ModelError {
     if error.is_builder() {
         return ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"));
     }
-    // Without path, query and user, which may contain a key.
+    // The message omits the path, the query and the user, which may contain a key.
     let origin = error.url().map(|url| url.origin().ascii_serialization());
     let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
     let what = if error.is_connect() { "cannot reach" } else { "no valid response from" };
@@ -127,7 +128,7 @@ pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> M
 /// The contents of an error document.
 #[derive(Default)]
 struct Told {
-    /// Its types and codes.
+    /// The document's types and codes.
     words: String,
     message: String,
     status: Option<u16>,
@@ -153,8 +154,8 @@ impl Told {
     }
 }
 
-/// The class for a provider's error code. It takes precedence over the status: a 400 may be a prompt that is too long,
-/// a 429 an unpaid bill.
+/// Returns the class of a provider's error code. The code takes precedence over the status: a 400 may report
+/// a prompt that is too long, a 429 an unpaid bill.
 pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     let words = words.to_ascii_lowercase();
     let has = |needle: &str| words.contains(needle);
@@ -189,7 +190,8 @@ pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     }
 }
 
-/// Some providers report a prompt that is too long, or a wrong key, only in the message text.
+/// Returns the class by the message text. Some providers report a prompt that
+/// is too long, or a wrong key, only there.
 fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClass> {
     let message = message.to_ascii_lowercase();
     let has = |needle: &str| message.contains(needle);
@@ -239,7 +241,7 @@ pub(super) fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Some((seconds.max(0.0) * 1000.0) as u64);
     }
-    // The port has no clock; the response tells the provider's own.
+    // The port has no clock; the response's `Date` header has the provider's time.
     let date = |value: &str| httpdate::parse_http_date(value).ok();
     let (until, now) = (date(value)?, date(text("date")?)?);
     Some(until.duration_since(now).unwrap_or_default().as_millis() as u64)
@@ -255,7 +257,7 @@ pub(super) fn retry_info_ms(body: &str) -> Option<u64> {
     Some((seconds.max(0.0) * 1000.0) as u64)
 }
 
-/// The first words of a page or a stream, in one line.
+/// Returns the beginning of a page or a stream, in one line.
 fn beginning(body: &str) -> String {
     let words: Vec<&str> = body.split_whitespace().collect();
     let line = words.join(" ");

@@ -1,6 +1,6 @@
 //! The Gemini wire: `POST …:streamGenerateContent` with a stream of server-sent events.
 //!
-//! The contents are written straight from the history, and the reply is read from its events.
+//! The encoder writes the contents directly from the history; the decoder reads the reply from its events.
 
 mod chunk;
 mod decode;
@@ -33,7 +33,7 @@ pub(crate) struct GenerateWire {
 }
 
 impl GenerateWire {
-    /// The wire of a model at an endpoint. The key is sent in a header, because URLs are logged.
+    /// Creates the wire of a model at an endpoint. The key is sent in a header, because URLs are logged.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let base = endpoint.base_url.as_deref().unwrap_or_default();
         let base = base.trim_end_matches('/').trim_end_matches("/v1beta");
@@ -47,7 +47,7 @@ impl GenerateWire {
         })
     }
 
-    /// The HTTP request of a call.
+    /// Builds the HTTP request of a call.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -71,14 +71,14 @@ impl GenerateWire {
         envelope.fill(|body| encode::contents(call, &recipient, body))
     }
 
-    /// The decoder of a reply.
+    /// Creates the decoder of a reply.
     pub(crate) fn decoder(&self, origin: Arc<Origin>) -> GenerateDecoder {
         GenerateDecoder::new(origin, self.lenient)
     }
 }
 
-/// The generation of a Gemini model, by its name. An alias such as `gemini-flash-latest` counts as the newest; `None`
-/// for other models.
+/// Returns the generation of a Gemini model, by its name. An alias such as `gemini-flash-latest` has the
+/// newest generation. Returns `None` for other models.
 fn major(model: &str) -> Option<u32> {
     let name = model.to_ascii_lowercase();
     let rest = name.strip_prefix("models/").unwrap_or(&name).strip_prefix("gemini-")?;

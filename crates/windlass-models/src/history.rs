@@ -1,6 +1,6 @@
 //! Parts of a history that all wires share: texts, images and documents, call ids, and turns.
 //!
-//! Each wire encodes its body from them.
+//! Each wire encodes its body from these parts.
 
 pub(crate) mod ids;
 pub(crate) mod media;
@@ -9,7 +9,7 @@ pub(crate) mod turn;
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{Content, FailureClass};
 
-/// The text of a content. Returns an error if its blob is missing or is not text.
+/// Returns the text of a content. Fails if its blob is missing or is not text.
 pub(crate) fn text<'a>(call: &'a ModelCall, content: &'a Content) -> Result<&'a str, ModelError> {
     call.text(content).ok_or_else(|| {
         let what = match content {

@@ -1,6 +1,7 @@
-//! Facts about a model before it is called: its row in the table of models, overridden by the configuration.
+//! Facts about a model, known before it is called: its row in the table of
+//! models, overridden by the configuration.
 //!
-//! Unknown facts stay unknown; nothing is guessed.
+//! Unknown facts stay unknown; this module guesses none.
 
 use windlass_engine::port::model::ModelInfo;
 

@@ -58,11 +58,11 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The library silently repairs histories. Asserts that a plain history of ours needs no repair.
+/// The library silently repairs histories. Asserts that a plain history from Windlass needs no repair.
 fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
     let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
     let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
-    // Ids are unique within a reply only. The library distinguishes equal ids of different replies.
+    // Ids are unique only within a reply. The library distinguishes equal ids of different replies.
     let mut ids = HashSet::new();
     let calls = history.messages.iter().filter_map(|message| match message {
         RigMessage::Assistant(turn) => Some(turn.tool_calls()),
@@ -75,14 +75,14 @@ fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
     }
 }
 
-/// Whether the library has no reason to change a message. It may change blocks of another origin, unsupported media,
-/// and provider items that are sent only in pairs.
+/// Whether the library should leave a message unchanged. It may change blocks of another origin, unsupported
+/// media, and provider items that are sent only in pairs.
 fn is_plain(message: &RigMessage) -> bool {
     match message {
         RigMessage::System { .. } => true,
         RigMessage::User { content } => content.iter().all(|part| match part {
             UserContent::Text(_) => true,
-            // On some wires, a result is one text, and several are joined.
+            // On some wires, a result is one text, so several results are joined.
             UserContent::ToolResult(result) => {
                 matches!(result.content.as_slice(), [ToolResultContent::Text(_)])
             }

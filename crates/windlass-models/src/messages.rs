@@ -1,6 +1,7 @@
 //! The Anthropic messages wire: `POST /v1/messages` with a stream of server-sent events.
 //!
-//! The messages are written straight from the history, and the reply is read into borrowed fields.
+//! The encoder writes the messages directly from the history; the
+//! decoder parses the reply into borrowed fields.
 
 mod decode;
 mod encode;
@@ -30,27 +31,27 @@ use crate::table;
 /// The protocol version.
 const VERSION: &str = "2023-06-01";
 
-/// The default output cap at endpoints other than Anthropic's.
+/// The default output cap at endpoints other than Anthropic's, in tokens.
 const OTHER_OUTPUT_TOKENS: u64 = 4_096;
 
 /// One model at a messages endpoint.
 pub(crate) struct MessagesWire {
     model: String,
     head: Parts,
-    /// The endpoint is Vertex.
+    /// Whether the endpoint is Vertex.
     is_vertex: bool,
-    /// The output cap of a request that sets none.
+    /// The output cap of a request that sets none, in tokens.
     default_output_tokens: u64,
-    /// The model accepts system messages in the middle of a conversation.
+    /// Whether the model accepts system messages in the middle of a conversation.
     later_system: bool,
-    /// The endpoint binds thinking to tools and instructions.
+    /// Whether the endpoint binds thinking to tools and instructions.
     binds_context: bool,
     lenient: bool,
     envelopes: Envelopes,
 }
 
 impl MessagesWire {
-    /// The wire of a model at an endpoint.
+    /// Creates the wire of a model at an endpoint.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let is_vertex = endpoint.preset.cloud == Some(Cloud::Vertex);
         let is_own = endpoint.preset.dialect == Some("anthropic");
@@ -76,7 +77,7 @@ impl MessagesWire {
         })
     }
 
-    /// The HTTP request of a call.
+    /// Builds the HTTP request of a call.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -103,13 +104,14 @@ impl MessagesWire {
         envelope.fill(|body| encode::messages(call, &recipient, body))
     }
 
-    /// The decoder of a reply.
+    /// Creates the decoder of a reply.
     pub(crate) fn decoder(&self, origin: Arc<Origin>) -> MessagesDecoder {
         MessagesDecoder::new(origin, self.lenient)
     }
 }
 
-/// The URL of the endpoint. The configured URL may already contain the endpoint's path, as a person copies it.
+/// Returns the URL of the endpoint. The configured URL may already contain the endpoint's path, if a user
+/// copied it from the documentation.
 fn address(endpoint: &Endpoint) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     let root = ["/v1/messages", "/messages", "/v1"].iter().find_map(|suffix| base.strip_suffix(suffix));

@@ -1,8 +1,8 @@
-//! Stores a provider's own items: only the parts that cannot be rebuilt from our fields.
+//! Stores a provider's own items: only the parts that cannot be rebuilt from the fields of the block.
 //!
-//! An item is *hollowed*: values that repeat the block's text or arguments are replaced by `null`. If only the wire's
-//! usual frame is left, the item is not stored. Restoring is exact, byte for byte; an item for which it would not be is
-//! stored whole.
+//! An item is *hollowed*: values that repeat the block's text or arguments are replaced by `null`. If the
+//! rest equals the wire's default item, the item is not stored. A restored item equals the original byte for
+//! byte. An item that could not be restored exactly is stored whole.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::config::WireKind;
 /// Marks an item that is stored whole.
 const WHOLE: &str = "$whole";
 
-/// Where items repeat a block's text.
+/// JSON pointers to the values in which items repeat a block's text.
 const TEXTS: [&str; 11] = [
     "/text",
     "/thinking",
@@ -31,7 +31,7 @@ const TEXTS: [&str; 11] = [
     "/reasoningContent/reasoningText/text",
 ];
 
-/// Where items repeat a call's arguments as an object.
+/// JSON pointers to the values in which items repeat a call's arguments as an object.
 const OBJECTS: [&str; 3] = ["/input", "/functionCall/args", "/toolUse/input"];
 
 /// The fields of a block.
@@ -63,7 +63,7 @@ impl<'a> Own<'a> {
 /// Converts a provider's item to the form stored with the block; `None` if the block suffices.
 pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Value) -> Option<Arc<Native>> {
     let hollowed = hollow(item, own.text());
-    // The chat wire writes plain calls from our fields, in a different order.
+    // The chat wire writes plain calls from the block's fields, in a different order.
     let any_order = kind == WireKind::OpenaiChat;
     let is_plain = |frame: Value| if any_order { frame == hollowed } else { same_bytes(&frame, &hollowed) };
     if frame(kind, own).is_some_and(is_plain) {
@@ -98,7 +98,7 @@ pub(super) fn restore(item: &Value, text: &str) -> Value {
     item
 }
 
-/// A stored item without the mark of one that is stored whole.
+/// Returns a stored item without the mark of an item that is stored whole.
 pub(super) fn whole(item: &Value) -> &Value {
     item.get(WHOLE).unwrap_or(item)
 }
@@ -119,8 +119,9 @@ pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     Some(restore(&frame(kind, own)?, own.text()))
 }
 
-/// A call's arguments in a form that providers accept in a history. A JSON object is returned as written, and an object
-/// inside a JSON string is unwrapped. Anything else becomes an empty object; the tool's result reports the parse error.
+/// Returns a call's arguments in a form that providers accept in a history. A JSON object is returned as
+/// written, and an object inside a JSON string is unwrapped. Other text becomes an empty object; the tool's
+/// result reports the parse error.
 pub(super) fn arguments(written: &str) -> Cow<'_, str> {
     fn is_object(text: &str) -> bool {
         text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
@@ -134,8 +135,8 @@ pub(super) fn arguments(written: &str) -> Cow<'_, str> {
     }
 }
 
-/// A call's arguments as an object, for wires that need one. An object inside a JSON string is unwrapped; anything else
-/// becomes an empty object.
+/// Returns a call's arguments as an object, for wires that need one. An object inside a JSON string is
+/// unwrapped; other text becomes an empty object.
 pub(super) fn argument_object(written: &str) -> Map<String, Value> {
     let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let inner = || object(&serde_json::from_str::<String>(written).ok()?);
@@ -148,7 +149,7 @@ pub(super) fn is_plain_id(id: &str) -> bool {
     (1..=40).contains(&id.len()) && id.bytes().all(legal) && !id.contains("__thought__")
 }
 
-/// The hollowed item that a wire creates for a plain block.
+/// Returns the hollowed item that a wire creates for a plain block.
 fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
     match (kind, own) {
         (WireKind::Anthropic, Own::Text(_)) => Some(json!({"type": "text", "text": null})),
@@ -162,7 +163,8 @@ fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
         (WireKind::Converse, Own::Call { id, name, .. }) if is_plain_id(id) => {
             Some(json!({"toolUse": {"toolUseId": id, "name": name, "input": null}}))
         }
-        // Gemini's calls carry signatures that belong to their position, and responses items have separate ids.
+        // Gemini's calls have signatures that belong to their position, and items
+        // of the responses wire have separate ids.
         (WireKind::Gemini, Own::Call { .. } | Own::Reasoning(_))
         | (WireKind::OpenaiResponses, _)
         | (
@@ -196,8 +198,8 @@ fn hollow(item: &Value, text: &str) -> Value {
     item
 }
 
-/// The value at one of the pointers above. None of them needs unescaping, which would cost several allocations for each
-/// pointer and item at each step.
+/// Returns the value at one of the pointers above. None of them needs unescaping, which would cost several
+/// allocations for each pointer and item at each step.
 fn place<'v>(item: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     pointer.split('/').skip(1).try_fold(item, |value, key| match value {
         Value::Object(fields) => fields.get_mut(key),
@@ -206,7 +208,7 @@ fn place<'v>(item: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     })
 }
 
-/// Compares including the key order, which equality of JSON objects ignores.
+/// Compares values including the key order, which equality of JSON objects ignores.
 fn same_bytes(one: &Value, other: &Value) -> bool {
     let (first, second) = (one.to_string(), other.to_string());
     first == second

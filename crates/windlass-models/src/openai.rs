@@ -1,6 +1,6 @@
-//! The options that OpenAI's and xAI's models accept, for both wires that serve them.
+//! The options that the models of OpenAI and xAI accept, for both wires that serve them.
 //!
-//! For a model that is not in the table, its name decides.
+//! If a model is not in the table, its name decides.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::ModelError;
@@ -13,12 +13,12 @@ const NO_BUDGET: Mapping = Mapping::Refused("the endpoint supports a reasoning l
 const NO_REASONING: Mapping = Mapping::Refused("the model does not support reasoning");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
-/// The row of a model, also with a vendor prefix or a snapshot suffix.
+/// Returns the row of a model, also for a name with a vendor prefix or a snapshot suffix.
 fn spec(model: &str) -> Option<ModelSpec> {
     table::find("openai", model.rsplit('/').next().unwrap_or(model))
 }
 
-/// Whether a model reasons; `None` if neither table nor name reveals it, as for a deployment.
+/// Whether a model reasons. Returns `None` if neither table nor name reveals it, as for a deployment.
 pub(crate) fn reasons(model: &str) -> Option<bool> {
     match spec(model) {
         Some(spec) => Some(spec.reasoning.supported),
@@ -158,7 +158,7 @@ pub(crate) fn xai_reads_images(model: &str) -> bool {
     )
 }
 
-/// The generation in a model's name: 5.5 for `gpt-5.5-pro`.
+/// Returns the generation in a model's name: 5.5 for `gpt-5.5-pro`.
 fn generation(model: &str) -> Option<(u32, u32)> {
     let rest = model.rsplit('/').next().unwrap_or(model).strip_prefix("gpt-")?;
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

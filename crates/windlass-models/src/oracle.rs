@@ -29,22 +29,22 @@ use crate::testing;
 
 /// A wire under test.
 pub(crate) struct Oracle {
-    /// Our decoding of a body that arrives in these chunks.
+    /// Decodes, with Windlass's decoder, a body that arrives in these chunks.
     pub ours: fn(&mut dyn Iterator<Item = &[u8]>) -> Reading,
-    /// The library's decoding of a body.
+    /// Decodes a body with the library's decoder.
     pub theirs: fn(&[u8]) -> Reading,
     /// The recorded exchanges.
     pub scenarios: &'static [&'static str],
     /// Whether a difference in completion or failure class is intended.
     pub explained: fn(&Reading) -> bool,
-    /// Whether a frame makes the reply complete. A reply cut before it is incomplete.
+    /// Whether a frame completes the reply. A reply that is cut before this frame is incomplete.
     pub end: fn(&str) -> bool,
 }
 
 /// The result of decoding a body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// The fragments of each part, joined.
+    /// The fragments of each part, concatenated.
     pub parts: BTreeMap<u32, String>,
     pub outcome: Result<Reply, ModelError>,
 }
@@ -60,20 +60,20 @@ impl Reading {
         self.parts.entry(part).or_default().push_str(&text);
     }
 
-    /// The failure class; `None` for a complete reply.
+    /// Returns the failure class; `None` for a complete reply.
     fn class(&self) -> Option<FailureClass> {
         self.outcome.as_ref().err().map(|error| error.class)
     }
 }
 
-/// The result from a decoder's deltas and outcome.
+/// Builds the result from a decoder's deltas and outcome.
 pub(crate) fn reading((deltas, outcome): (Vec<Delta>, Result<Reply, ModelError>)) -> Reading {
     let mut reading = Reading { parts: BTreeMap::new(), outcome };
     deltas.into_iter().for_each(|delta| reading.add(delta));
     reading
 }
 
-/// The library's decoding of a body on a wire that it implements.
+/// Decodes a body with the library, on a wire that it implements.
 pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Reading {
     let wire = LibraryWire::new(kind, &Endpoint::sample(provider, kind), "model-x");
     let origin = Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() });
@@ -82,7 +82,7 @@ pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Re
     read_library(kind, origin, stream)
 }
 
-/// A request that accepts unknown finish reasons.
+/// Returns a request that accepts unknown finish reasons.
 pub(crate) fn any_request() -> CompletionRequest {
     let mut request = CompletionRequest::from(vec![Message::user("-")]);
     request.accept_unknown_finish_reasons = true;
@@ -162,7 +162,8 @@ impl Numbers {
 const VALUES: [&str; 10] =
     ["null", "\"\"", "0", "-1", "{}", "[]", "\"null\"", "\"tool_calls\"", "\"\\u00fc\"", "[{\"index\":0}]"];
 
-/// A damaged body: frames dropped, repeated or swapped, values replaced, bytes changed, or the end cut off.
+/// Returns a damaged body: frames dropped, repeated or swapped, values
+/// replaced, bytes changed, or the end cut off.
 fn damaged(scenarios: &[&str], numbers: &mut Numbers) -> Vec<u8> {
     let mut frames = recorded(scenarios[numbers.below(scenarios.len())]);
     for _ in 0..=numbers.below(2) {
@@ -189,7 +190,7 @@ fn damaged(scenarios: &[&str], numbers: &mut Numbers) -> Vec<u8> {
     body
 }
 
-/// A frame with one of its values replaced.
+/// Returns a frame with one of its values replaced.
 fn replaced(frame: &str, numbers: &mut Numbers) -> String {
     let colons: Vec<usize> = frame.match_indices("\":").map(|(at, _)| at + 2).collect();
     if colons.is_empty() {
@@ -206,7 +207,7 @@ fn replaced(frame: &str, numbers: &mut Numbers) -> String {
     }
 }
 
-/// Whether our decoding failed with this text.
+/// Whether Windlass's decoder failed with this text.
 pub(crate) fn failed_with(reading: &Reading, words: &str) -> bool {
     reading.outcome.as_ref().is_err_and(|error| error.message.contains(words))
 }
@@ -216,7 +217,7 @@ impl Oracle {
         (self.ours)(&mut pieces.into_iter())
     }
 
-    /// Both decode each recorded reply alike.
+    /// Asserts that both decode each recorded reply alike.
     pub(crate) fn check_recorded(&self) {
         for scenario in self.scenarios {
             let body = recorded(scenario).concat();
@@ -224,7 +225,7 @@ impl Oracle {
         }
     }
 
-    /// Both decode 10,000 damaged replies alike, regardless of the chunks in which they arrive.
+    /// Asserts that both decode 10,000 damaged replies alike, for any chunks in which they arrive.
     pub(crate) fn check_damaged(&self) {
         let mut numbers = Numbers(1);
         let mut differing = Vec::new();
@@ -243,7 +244,7 @@ impl Oracle {
         assert_eq!(differing.len(), 0, "{}", differing[..differing.len().min(5)].join("\n---\n"));
     }
 
-    /// A reply that is cut before its end is never complete.
+    /// Asserts that a reply that is cut before its end is never complete.
     pub(crate) fn check_cut(&self) {
         for scenario in self.scenarios {
             let frames = recorded(scenario);

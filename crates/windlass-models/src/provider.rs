@@ -1,6 +1,6 @@
 //! A model of a provider: builds the request and opens the stream.
 //!
-//! It retries nothing and keeps nothing between calls.
+//! The model retries nothing and keeps no state between calls.
 
 pub(super) mod endpoint;
 pub(super) mod preset;
@@ -43,7 +43,7 @@ pub(super) struct ProviderModel {
     marked: bool,
 }
 
-/// How requests reach the model.
+/// The transport of requests to the model.
 enum Channel {
     /// Over HTTP.
     Http { wire: Wire, http: reqwest::Client, link: Result<Arc<LinkOptions>, ModelError> },
@@ -53,7 +53,7 @@ enum Channel {
 }
 
 impl ProviderModel {
-    /// Creates the model without any request. Fails if this build lacks its wire.
+    /// Creates the model without any request. Fails if this build lacks the model's wire.
     pub(super) fn new(
         mut endpoint: Endpoint,
         model: &str,

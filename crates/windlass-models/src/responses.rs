@@ -1,6 +1,6 @@
 //! The OpenAI responses wire: `POST /responses` with a stream of server-sent events.
 //!
-//! The input is written straight from the history, and the reply is read into borrowed fields.
+//! The encoder writes the input directly from the history; the decoder parses the reply into borrowed fields.
 
 mod decode;
 mod draft;
@@ -31,14 +31,14 @@ pub(crate) struct ResponsesWire {
     model: String,
     head: Parts,
     reads_images: bool,
-    /// Instructions are a separate field of the body.
+    /// Whether instructions are a separate field of the body.
     instructions_apart: bool,
     lenient: bool,
     envelopes: Envelopes,
 }
 
 impl ResponsesWire {
-    /// The wire of a model at an endpoint.
+    /// Creates the wire of a model at an endpoint.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let dialect = endpoint.preset.dialect;
         let key = endpoint.api_key.as_ref().map_or("", |key| key.expose());
@@ -62,7 +62,7 @@ impl ResponsesWire {
         })
     }
 
-    /// The HTTP request of a call.
+    /// Builds the HTTP request of a call.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -82,13 +82,13 @@ impl ResponsesWire {
         envelope.fill(|body| encode::input(call, &recipient, body))
     }
 
-    /// The decoder of a reply.
+    /// Creates the decoder of a reply.
     pub(crate) fn decoder(&self, origin: Arc<Origin>) -> ResponsesDecoder {
         ResponsesDecoder::new(origin, self.lenient)
     }
 }
 
-/// The URL of the endpoint. Some presets omit `/v1`, although every path of the provider has it.
+/// Returns the URL of the endpoint. Some presets omit `/v1`, although every path of the provider contains it.
 fn address(endpoint: &Endpoint) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     if endpoint.preset.versioned_paths && !base.ends_with("/v1") {

@@ -1,12 +1,13 @@
 //! Converts tools and their JSON schemas to the forms that providers accept.
 //!
-//! Parts that a provider would reject are rewritten; the tool still validates against the whole schema.
+//! Rewrites schema parts that a provider would reject. The tool still
+//! validates arguments against the whole schema.
 
 use serde_json::{Map, Value, json};
 
-/// Converts a tool's schema for Gemini. It is sent as `parametersJsonSchema`, which supports JSON Schema with
-/// alternatives. Only `$schema` is removed, which Gemini rejects, and `nullable`, an OpenAPI keyword that no tool here
-/// uses. A root without a type becomes an object. (SK-C18)
+/// Converts a tool's schema for Gemini. The schema is sent as `parametersJsonSchema`, which supports JSON
+/// Schema with alternatives. Only `$schema`, which Gemini rejects, and `nullable`, an OpenAPI keyword that no
+/// tool of Windlass uses, are removed. A root without a type becomes an object. (SK-C18)
 pub(super) fn for_gemini(schema: &Value) -> Value {
     let mut clean = without_dialect(schema);
     if let Value::Object(root) = &mut clean {
@@ -45,7 +46,8 @@ pub(super) fn for_openai(schema: &Value) -> Value {
     clean
 }
 
-/// Converts an output schema for Anthropic, which also closes objects and does not support bounds of numbers.
+/// Converts an output schema for Anthropic. Anthropic also requires closed
+/// objects, and does not support bounds of numbers.
 pub(super) fn for_anthropic(schema: &Value) -> Value {
     let mut clean = schema.clone();
     close(&mut clean, Closing::Anthropic);

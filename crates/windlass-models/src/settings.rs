@@ -1,6 +1,6 @@
 //! Adapts reasoning, temperature and output cap to what a model accepts.
 //!
-//! Each wire encodes them in its own fields.
+//! Each wire encodes the adapted settings in its own fields.
 
 use serde_json::{Map, Value};
 use windlass_engine::port::model::{ModelError, ModelInfo};
@@ -10,10 +10,10 @@ use crate::config::WireKind;
 use crate::provider::preset::Preset;
 use crate::table::{Level, ModelSpec, ReasoningSpec, Sampling};
 
-/// Smallest output cap of a call with a reasoning budget. (SK-L4)
+/// Minimum output cap of a call with a reasoning budget, in tokens. (SK-L4)
 pub(crate) const BUDGET_OUTPUT_MIN_TOKENS: u64 = 16_384;
 
-/// Anthropic requires an output cap; this is the one for models that are not in the table.
+/// The output cap for models that are not in the table, in tokens. Anthropic requires a cap.
 pub(crate) const UNKNOWN_MODEL_OUTPUT_TOKENS: u64 = 8_192;
 
 /// The facts that determine the settings of one call.
@@ -32,25 +32,25 @@ pub(crate) struct Facts<'a> {
     pub tools: bool,
 }
 
-/// How much a model reasons.
+/// The amount of reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
     /// No reasoning.
     Off,
     /// A level of effort.
     Level(Level),
-    /// Up to this many tokens.
+    /// A budget of at most this many tokens.
     Budget(u32),
 }
 
 /// The settings of a call, adapted to the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// `None`: the model's default.
+    /// The reasoning; `None`: the model's default.
     pub thinking: Option<Thinking>,
-    /// `None`: the model's default.
+    /// The temperature; `None`: the model's default.
     pub temperature: Option<f64>,
-    /// `None`: the model's own cap.
+    /// The output cap in tokens; `None`: the model's own cap.
     pub max_output_tokens: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Mapping {
     Fields(Value),
     /// No field: the setting is the endpoint's default.
     Nothing,
-    /// The endpoint does not support it, for this reason.
+    /// The endpoint does not support the setting, for this reason.
     Refused(&'static str),
 }
 
@@ -86,13 +86,13 @@ impl Mapping {
     }
 }
 
-/// The error for a setting that an endpoint does not support.
+/// Returns the error for a setting that an endpoint does not support.
 pub(crate) fn refused(facts: &Facts<'_>, option: &str, why: &str) -> ModelError {
     let text = format!("model `{}` does not support the setting `{option}`: {why}", facts.info.name);
     ModelError::new(FailureClass::InvalidRequest, text)
 }
 
-/// Merges fields into a body: objects by key, anything else is replaced.
+/// Merges fields into a body: objects by key; other values are replaced.
 pub(crate) fn merge(body: &mut Map<String, Value>, fields: Map<String, Value>) {
     for (key, value) in fields {
         match (body.get_mut(&key), value) {
@@ -111,13 +111,13 @@ pub(crate) fn fit(settings: &ModelSettings, facts: &Facts<'_>) -> Options {
     Options { thinking, temperature, max_output_tokens: output_cap(settings, thinking, facts) }
 }
 
-/// Whether a model reasons with a setting. An unknown default counts as no.
+/// Whether a model reasons with a setting. An unknown default is treated as no reasoning.
 pub(crate) fn thinks(thinking: Option<Thinking>) -> bool {
     thinking.is_some_and(|thinking| thinking != Thinking::Off)
 }
 
-/// The requested reasoning. A budget takes precedence over an effort, an effort over the default, which is high for a
-/// model known to reason. (SK-L3)
+/// Returns the requested reasoning. A budget takes precedence over an effort, an effort over the default. The
+/// default is high for a model known to reason. (SK-L3)
 fn wanted(setting: Reasoning, facts: &Facts<'_>) -> Option<Thinking> {
     let wanted = match setting {
         Reasoning::Auto if facts.info.reasoning == Some(true) => Thinking::Level(Level::High),
@@ -137,7 +137,7 @@ fn wanted(setting: Reasoning, facts: &Facts<'_>) -> Option<Thinking> {
     }
 }
 
-/// The closest setting that a model supports; `None`: its default.
+/// Returns the closest setting that a model supports; `None`: its default.
 fn fitted(wanted: Thinking, takes: &ReasoningSpec) -> Option<Thinking> {
     if !takes.supported {
         return None;
@@ -159,7 +159,7 @@ fn nearest(level: Level, takes: &ReasoningSpec) -> Option<Thinking> {
     takes.levels.iter().min_by_key(distance).map(Thinking::Level)
 }
 
-/// The budget equivalent of a level, as in other gateways.
+/// Returns the token budget equivalent to a level, as in other gateways.
 pub(crate) fn budget_of(level: Level) -> u32 {
     match level {
         Level::Minimal | Level::Low => 1_024,
@@ -180,7 +180,7 @@ fn output_cap(settings: &ModelSettings, thinking: Option<Thinking>, facts: &Fact
     if settings.max_output_tokens.is_some() {
         return settings.max_output_tokens;
     }
-    // A budget derived from an effort keeps the model's own cap.
+    // A budget derived from an effort does not change the model's own cap.
     let (Reasoning::BudgetTokens(_), Some(Thinking::Budget(tokens))) = (settings.reasoning, thinking) else {
         return None;
     };
@@ -188,7 +188,7 @@ fn output_cap(settings: &ModelSettings, thinking: Option<Thinking>, facts: &Fact
     Some(facts.info.max_output_tokens.map_or(cap, |most| cap.min(most)))
 }
 
-/// Anthropic's thinking and several newer models reject a temperature. (SK-L2)
+/// Whether the model accepts a temperature. Anthropic's thinking and several newer models reject one. (SK-L2)
 fn takes_temperature(thinking: Option<Thinking>, facts: &Facts<'_>) -> bool {
     match facts.spec.and_then(|spec| spec.sampling) {
         Some(Sampling::Never) => false,

@@ -1,8 +1,8 @@
-//! The table of models: limits, prices and supported options. One line of embedded text per model, found by binary
-//! search and parsed on demand.
+//! The table of models: limits, prices and supported options. The embedded text has one line per model, which
+//! is found by binary search and parsed on demand.
 //!
 //! The facts come from models.dev as reviewed by the model library `rig` (both under the MIT licence, see
-//! `table/NOTICE.md`). A test compares the table with the library's catalogue and renews it.
+//! `table/NOTICE.md`). A test compares the table with the library's catalogue, and can regenerate the table.
 
 #[cfg(test)]
 mod tests;
@@ -15,46 +15,46 @@ static TABLE: &str = include_str!("table/models.txt");
 /// One row of the table: limits, prices and capabilities of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ModelSpec {
-    /// Limit of prompt and output together, in tokens.
+    /// Maximum size of prompt and output together, in tokens.
     pub context_tokens: Option<u64>,
-    /// The largest output, in tokens.
+    /// Maximum size of the output, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Supports tool calls.
+    /// Whether the model supports tool calls.
     pub tools: bool,
-    /// Supports output by a JSON schema.
+    /// Whether the model supports output by a JSON schema.
     pub structured_output: bool,
-    /// Reads images.
+    /// Whether the model reads images.
     pub images: bool,
-    /// Its reasoning options.
+    /// The model's reasoning options.
     pub reasoning: ReasoningSpec,
-    /// When it accepts a temperature; `None`: unknown.
+    /// When the model accepts a temperature; `None`: unknown.
     pub sampling: Option<Sampling>,
     /// List price in US dollars per million tokens.
     pub price: Option<Price>,
-    /// An effort requires adaptive thinking. (Claude)
+    /// Whether an effort requires adaptive thinking. (Claude)
     pub adaptive_thinking: bool,
-    /// Thinking is turned off with `between_tools` instead of `disabled`. (Claude)
+    /// Whether `between_tools`, instead of `disabled`, turns thinking off. (Claude)
     pub thinks_between_tools: bool,
-    /// Accepts system messages in the middle of a conversation. (Claude)
+    /// Whether the model accepts system messages in the middle of a conversation. (Claude)
     pub later_system: bool,
-    /// Binds its thinking to tools and instructions. (Claude)
+    /// Whether the model binds its thinking to tools and instructions. (Claude)
     pub binds_context: bool,
-    /// Each assistant message needs a field `reasoning_content`. (chat)
+    /// Whether each assistant message needs a field `reasoning_content`. (chat)
     pub reasoning_content: bool,
 }
 
 /// The reasoning options of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ReasoningSpec {
-    /// Whether it reasons.
+    /// Whether the model reasons.
     pub supported: bool,
     /// The supported levels.
     pub levels: Levels,
     /// The smallest and the largest supported budget, in tokens.
     pub budget: Option<(u32, u32)>,
-    /// Whether a request can turn it off.
+    /// Whether a request can turn reasoning off.
     pub can_disable: bool,
-    /// It reasons by default.
+    /// Whether the model reasons by default.
     pub on_by_default: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ReasoningSpec {
 pub(crate) enum Sampling {
     /// Always.
     Any,
-    /// Only while it does not reason.
+    /// Only while the model does not reason.
     ReasoningOff,
     /// Never.
     Never,
@@ -89,7 +89,7 @@ pub(crate) enum Level {
 impl Level {
     const ALL: [Self; 6] = [Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
 
-    /// The name on all wires.
+    /// Returns the name of the level, which is the same on all wires.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Minimal => "minimal",
@@ -107,7 +107,7 @@ impl Level {
 pub(crate) struct Levels(u8);
 
 impl Levels {
-    /// The set of some levels.
+    /// Creates the set of these levels.
     pub(crate) fn of(levels: &[Level]) -> Self {
         Self(levels.iter().fold(0, |set, level| set | 1 << *level as u8))
     }
@@ -117,12 +117,12 @@ impl Levels {
         self.0 == 0
     }
 
-    /// Whether a level is in it.
+    /// Whether the set contains a level.
     pub(crate) fn contains(self, level: Level) -> bool {
         self.0 & (1 << level as u8) != 0
     }
 
-    /// The levels, lowest first.
+    /// Returns the levels, lowest first.
     pub(crate) fn iter(self) -> impl Iterator<Item = Level> {
         Level::ALL.into_iter().filter(move |level| self.contains(*level))
     }
@@ -133,12 +133,13 @@ pub(crate) fn exact(vendor: &str, model: &str) -> Option<ModelSpec> {
     line(&format!("{vendor}/{model}")).map(parse)
 }
 
-/// Finds a model also by the name of a dated snapshot of it: `-YYYYMMDD` or `-YYYY-MM-DD`.
+/// Finds a model also by the name of a dated snapshot: `-YYYYMMDD` or `-YYYY-MM-DD`.
 pub(crate) fn find(vendor: &str, model: &str) -> Option<ModelSpec> {
     exact(vendor, model).or_else(|| exact(vendor, undated(model)?))
 }
 
-/// Finds a model also by the name of a snapshot with any suffix from its year on. The longest matching name is used.
+/// Finds a model also by the name of a snapshot with any suffix that begins with the year. If
+/// several names match, the longest is used.
 pub(crate) fn find_snapshot(vendor: &str, model: &str) -> Option<ModelSpec> {
     let shorter = || model.match_indices("-20").filter_map(|(at, _)| exact(vendor, &model[..at])).last();
     exact(vendor, model).or_else(shorter)
@@ -165,7 +166,7 @@ fn undated(model: &str) -> Option<&str> {
     (is_number(year, 4) && is_number(month, 2) && is_number(last, 2)).then_some(rest)
 }
 
-/// The line of a model, without its name.
+/// Returns the line of a model, without its name.
 fn line(name: &str) -> Option<&'static str> {
     let (mut first, mut last) = (0, TABLE.len());
     while first < last {
@@ -182,8 +183,8 @@ fn line(name: &str) -> Option<&'static str> {
     None
 }
 
-/// Parses the facts of a line: context, output, flags, levels, budget and prices. The test that renews the table
-/// documents each letter.
+/// Parses the facts of a line: context, output, flags, levels, budget and prices. The test that regenerates
+/// the table documents each flag.
 fn parse(facts: &str) -> ModelSpec {
     let mut fields = facts.split('\t');
     let mut next = || fields.next().unwrap_or_default();

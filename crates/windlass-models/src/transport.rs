@@ -1,7 +1,7 @@
-//! The HTTP layer under the wires. Silence becomes a timeout, a broken body differs from an ended one, and a response
-//! that is no event stream becomes an error with its body.
+//! The HTTP layer under the wires. Silence becomes a timeout, and a truncated body differs from a complete
+//! one. A response that is not an event stream becomes an error with its body.
 //!
-//! It also adds the key and configured headers.
+//! The layer also adds the key and the configured headers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,22 +19,22 @@ use windlass_engine::port::model::ModelError;
 /// A failure below the protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LinkError {
-    /// Nothing was sent, because something is missing on this side.
+    /// No request was sent, because the client lacks something, such as credentials.
     #[cfg_attr(
         not(any(feature = "bedrock", feature = "vertex")),
         expect(dead_code, reason = "only a cloud is signed in to at the first call")
     )]
     Unready(Box<ModelError>),
-    /// Nothing arrived within the limit.
+    /// No data arrived within the limit.
     Stalled(Duration),
-    /// The body broke off after it had begun.
+    /// The body ended early, after it had begun.
     Cut,
 }
 
 /// A body as it arrives.
 pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// Why there is no event stream, or why it ended.
+/// Why no event stream was opened, or why it ended.
 #[derive(Debug)]
 pub(super) enum TransportError {
     /// A failure below the protocol.
@@ -70,26 +70,27 @@ impl std::error::Error for LinkError {}
 
 /// Settings of a request in addition to what the wire encodes.
 pub(super) struct LinkOptions {
-    /// Silence after which the call fails.
+    /// Duration without data after which the call fails.
     pub stall_timeout: Duration,
-    /// Headers set last; they replace those of the wire.
+    /// Headers that are set last and replace those of the wire.
     pub headers: HeaderMap,
     /// Headers of the wire that must not be sent to this endpoint.
     pub removed: Vec<HeaderName>,
-    /// Bodies whose end has not arrived.
+    /// Response bodies that have not ended yet.
     pub endings: Endings,
     /// Replaces the URL and adds credentials.
     #[cfg(feature = "vertex")]
     pub route: Option<crate::cloud::vertex::Route>,
 }
 
-/// Bodies that were read as far as needed, kept until they end: dropping one earlier closes its connection. Replies do
-/// not wait for the end, but the next call does, because a new connection takes longer.
+/// Response bodies that were read as far as needed. They are kept until they end, because
+/// dropping a body earlier closes its connection. Replies do not wait for the end, but the next
+/// call does, because a new connection takes longer.
 #[derive(Default)]
 pub(super) struct Endings(Mutex<Vec<ByteStream>>);
 
 impl Endings {
-    /// How long a call waits for the bodies to end; the others are dropped.
+    /// Maximum time that a call waits for the bodies to end. Bodies that have not ended by then are dropped.
     const PATIENCE: Duration = Duration::from_millis(50);
 
     fn keep(&self, mut body: ByteStream) {
@@ -98,7 +99,7 @@ impl Endings {
         }
     }
 
-    /// Waits for a connection to become free, if one is about to.
+    /// Waits for a connection to become free, if a body is about to end.
     async fn settle(&self) {
         let mut bodies = std::mem::take(&mut *self.kept());
         if bodies.is_empty() {
@@ -115,7 +116,7 @@ impl Endings {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<ByteStream>> {
-        // No change of the list can stop halfway.
+        // A panic cannot leave the list invalid: each change is complete in itself.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +126,7 @@ fn has_ended(body: &mut ByteStream, context: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// One call's HTTP client.
+/// The HTTP client of one call.
 #[derive(Clone)]
 pub(super) struct Link {
     http: reqwest::Client,
@@ -133,7 +134,7 @@ pub(super) struct Link {
     remainder: Remainder,
 }
 
-/// The unread rest of a body. Reading it to the end lets the connection be reused.
+/// The unread rest of a body. If the rest is read to its end, the connection can be reused.
 #[derive(Clone, Default)]
 pub(super) struct Remainder(Arc<Mutex<Option<ByteStream>>>);
 
@@ -160,7 +161,7 @@ impl Link {
         Self { http, options, remainder: Remainder::default() }
     }
 
-    /// The slot to which the rest of the body will be moved.
+    /// Returns the slot that will receive the rest of the body.
     pub(super) fn remainder(&self) -> Remainder {
         self.remainder.clone()
     }
@@ -209,7 +210,7 @@ pub(super) fn sensitive(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-/// The header of a bearer token; `None` if the token contains invalid bytes.
+/// Returns the header of a bearer token; `None` if the token contains invalid bytes.
 pub(super) fn bearer(token: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((AUTHORIZATION, sensitive(HeaderValue::from_str(&format!("Bearer {token}")).ok()?)))
 }
@@ -221,8 +222,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
-/// Converts a response that is no event stream to an error: an error status, a login page, or an error with a success
-/// status. Reads the beginning of its body.
+/// Converts a response that is not an event stream to an error: an error status, a login page, or an error
+/// with a success status. Reads the beginning of its body.
 async fn answer(mut response: reqwest::Response) -> TransportError {
     const KEPT: usize = 64 * 1024;
     let mut kept = BytesMut::new();
@@ -239,12 +240,12 @@ async fn answer(mut response: reqwest::Response) -> TransportError {
     }))
 }
 
-/// A body that fails after a period of silence.
+/// A body that fails if no data arrives for a time.
 ///
-/// Resetting a timer at each chunk would cost more than the chunk. So a timer ticks four times per limit, and ticks
-/// without a byte are counted. A stall is detected between one limit and a quarter more.
+/// Resetting a timer at each chunk would cost more than the chunk. So a timer ticks four times per limit, and
+/// ticks without a byte are counted. A stall is detected after one limit to one and a quarter limits.
 struct Watched {
-    /// `None` after its end.
+    /// The body; `None` after its end.
     body: Option<ByteStream>,
     tick: Pin<Box<Sleep>>,
     limit: Duration,
@@ -282,7 +283,7 @@ impl Stream for Watched {
             });
         }
         while self.tick.as_mut().poll(context).is_ready() {
-            // The first tick may have begun just before a byte, so a whole limit is one tick more.
+            // The first tick may have begun just before a byte arrived, so a whole limit needs one more tick.
             self.quiet_ticks += 1;
             if self.quiet_ticks > Self::TICKS {
                 self.body = None;
@@ -296,8 +297,8 @@ impl Stream for Watched {
 }
 
 impl Drop for Watched {
-    /// Moves the rest of the body to `remainder`. If it is not read, it is dropped with the stream, which closes the
-    /// connection.
+    /// Moves the rest of the body to `remainder`. If nothing reads the rest, it is dropped with
+    /// the stream, which closes the connection.
     fn drop(&mut self) {
         *self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
     }
@@ -310,7 +311,7 @@ fn cut(error: TransportError) -> TransportError {
     TransportError::Link(LinkError::Cut)
 }
 
-/// The innermost cause: outer errors repeat it and contain URLs, which may contain keys.
+/// Returns the innermost cause. Outer errors repeat it and contain URLs, which may contain keys.
 pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,6 +1,6 @@
 //! The wires behind one type.
 //!
-//! This crate implements each except Bedrock's, which the model library implements.
+//! This crate implements each wire except Bedrock's, which the model library implements.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Wire {
         }))
     }
 
-    /// The HTTP request of a call. `marked` says that a chat endpoint accepts Anthropic's cache marks.
+    /// Builds the HTTP request of a call. `marked`: a chat endpoint accepts Anthropic's cache marks.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -55,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// The decoder of a reply.
+    /// Creates the decoder of a reply.
     pub(crate) fn decoder(&self, origin: Arc<Origin>) -> Box<dyn Decoder> {
         match self {
             Self::Chat(wire) => Box::new(wire.decoder(origin)),

@@ -13,7 +13,7 @@ pub(crate) struct Calls(Vec<Call>);
 /// One call.
 #[derive(Default)]
 pub(crate) struct Call {
-    /// Its place in the live display.
+    /// The number of the call's part in the live display.
     pub part: u32,
     /// The provider's position.
     index: Option<u64>,
@@ -23,11 +23,11 @@ pub(crate) struct Call {
     pub name: String,
     /// The arguments as they arrived.
     pub arguments: String,
-    /// How much of them was sent to the live display, in bytes.
+    /// Number of bytes of the arguments that were sent to the live display.
     shown: usize,
     /// The provider's item, without `index` and with `null` in place of the arguments.
     item: Map<String, Value>,
-    /// Further fragments belong to another call.
+    /// Whether further fragments belong to another call.
     closed: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 }
 
 impl Call {
-    /// The kind of the call.
+    /// Returns the kind of the call.
     pub(crate) fn kind(&self) -> Kind {
         match self.item.get("type").and_then(Value::as_str) {
             None | Some("function" | "") => Kind::Function,
@@ -62,7 +62,7 @@ impl Call {
         }
     }
 
-    /// Whether the arguments are a whole object. None at all count as an empty one.
+    /// Whether the arguments are a complete object. Absent arguments are an empty object.
     pub(crate) fn is_complete(&self) -> bool {
         let text = self.arguments.trim();
         match self.kind() {
@@ -81,7 +81,7 @@ impl Call {
         self.is_complete() || text == "null" || text.starts_with('"') && native::arguments(text) != "{}"
     }
 
-    /// The arguments as JSON text.
+    /// Returns the arguments as JSON text.
     pub(crate) fn asked(&self) -> String {
         if self.kind() == Kind::Custom {
             let input = self.input().cloned().unwrap_or_else(|| "".into());
@@ -90,7 +90,7 @@ impl Call {
         if self.arguments.trim().is_empty() { "{}".to_owned() } else { self.arguments.clone() }
     }
 
-    /// The provider's item with the arguments restored.
+    /// Returns the provider's item with the arguments restored.
     pub(crate) fn into_item(mut self) -> Value {
         if let Some(slot) = self.item.get_mut("function").and_then(|function| function.get_mut("arguments")) {
             *slot = Value::String(self.arguments);
@@ -146,7 +146,7 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// The call at a position of [`Calls::add`]'s results.
+    /// Returns the call at a position that [`Calls::add`] returned.
     pub(crate) fn get(&self, at: usize) -> Option<&Call> {
         self.0.get(at)
     }
@@ -156,8 +156,8 @@ impl Calls {
         std::mem::take(&mut self.0)
     }
 
-    /// Adds a fragment to its call, or begins one at `next_part`. Returns the position of the call, whether it began
-    /// here, and what the fragment adds.
+    /// Adds a fragment to its call, or to a new call with the part number `next_part`. Returns the position
+    /// of the call, whether it is new, and the text that the fragment adds.
     pub(crate) fn add(
         &mut self,
         mut fragment: Map<String, Value>,
@@ -180,15 +180,17 @@ impl Calls {
         (at, known.is_none(), self.0[at].add(fragment, id))
     }
 
-    /// Closes the calls whose arguments are complete, after the provider said that the reply consists of calls.
+    /// Closes the calls whose arguments are complete, after the provider
+    /// reported that the reply ends with calls.
     pub(crate) fn close_complete(&mut self) {
         for call in &mut self.0 {
             call.closed = call.closed || call.kind() != Kind::Unknown && call.is_complete();
         }
     }
 
-    /// The open call at an index. Closes it if the fragment belongs to another call: the fragment has another id, or
-    /// names a tool while the arguments are complete. Gateways to Gemini send index 0 for every call.
+    /// Returns the open call at an index. Closes the call if the fragment belongs to another
+    /// one: the fragment has another id, or names a tool while the arguments are complete.
+    /// Gateways to Gemini send index 0 for every call.
     fn at_index(&mut self, index: u64, id: Option<&str>, fragment: &Map<String, Value>) -> Option<usize> {
         let names = name_of(fragment).is_some();
         let brings = names && arguments_of(fragment).is_some_and(|text| !text.is_empty());
@@ -223,7 +225,7 @@ fn name_of(fragment: &Map<String, Value>) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// A fragment's arguments: JSON text, or a value that a server did not encode as text.
+/// Returns a fragment's arguments: JSON text, or a value that a server did not encode as text.
 fn arguments_of(fragment: &Map<String, Value>) -> Option<String> {
     match fragment.get("function")?.get("arguments")? {
         Value::Null => None,

@@ -22,10 +22,10 @@ pub(crate) struct Chunk<'a> {
     /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
-    /// The first alternative; others are never requested.
+    /// The first alternative. Requests never ask for more than one.
     #[serde(borrow)]
     pub choices: Choices<'a>,
-    /// Totals, in a separate chunk or with the last choice.
+    /// Total token counts, in a separate chunk or with the last choice.
     pub usage: Object<ChatUsage>,
     /// An error in the middle of a stream.
     pub error: InBandError,
@@ -34,7 +34,7 @@ pub(crate) struct Chunk<'a> {
 /// The choices of a chunk.
 #[derive(Default)]
 pub(crate) struct Choices<'a> {
-    /// The choice with index 0, or the first without an index.
+    /// The choice with index 0, or the first choice without an index.
     pub first: Option<Choice<'a>>,
     /// Whether the field is present.
     pub present: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Choices<'a> {
 #[serde(default)]
 pub(crate) struct Choice<'a> {
     index: Count,
-    /// What this chunk adds to the message.
+    /// The content that this chunk adds to the message.
     #[serde(borrow)]
     pub delta: Object<Delta<'a>>,
     /// The whole message, if the provider responds without streaming.
@@ -57,7 +57,7 @@ pub(crate) struct Choice<'a> {
     /// The reason in the notation of the provider behind a gateway.
     #[serde(borrow)]
     pub native_finish_reason: Text<'a>,
-    /// Totals, where Moonshot reports them.
+    /// Total token counts, which Moonshot reports in the choice.
     pub usage: Object<ChatUsage>,
 }
 
@@ -88,7 +88,8 @@ pub(crate) struct Delta<'a> {
 }
 
 impl Delta<'_> {
-    /// The reasoning text and the field that it arrived in. Servers that send several fields repeat the text.
+    /// Returns the reasoning text and the name of its field. Servers
+    /// that send several fields repeat the text.
     pub(crate) fn reasoning(&self) -> Option<(&'static str, &str)> {
         [
             ("reasoning_content", &self.reasoning_content),

@@ -1,7 +1,7 @@
 //! Decodes the reply of a chat endpoint from its events.
 //!
-//! All reasoning of a message becomes one block and comes first, however late it arrived. Each run of text, call, image
-//! and unknown part is a block. Deltas keep the order of arrival.
+//! All reasoning of a message becomes one block, which comes first even if it arrived late. Each sequence of
+//! text, and each call, image or unknown part, is a block. Deltas keep the order of arrival.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::stream::decoder::Decoder;
 use crate::stream::lenient::{self, Object};
 use crate::stream::sse::Flow;
 
-/// The end of a stream.
+/// The data of the event that ends a stream.
 const DONE: &[u8] = b"[DONE]";
 
 /// Reads one reply.
@@ -33,19 +33,19 @@ pub(crate) struct ChatDecoder {
     blocks: Vec<Draft>,
     calls: Calls,
     reasoning: Option<Reasoning>,
-    /// Parts of the live display so far.
+    /// Number of parts of the live display so far.
     parts: u32,
-    /// A refusal was part of the message.
+    /// Whether the message contained a refusal.
     refused: bool,
     /// The id of an audio answer, stored with its text.
     audio: Option<Value>,
     usage: Option<ChatUsage>,
     model: Option<String>,
     stop: Option<StopReason>,
-    /// The reason was sent by the provider and not derived from `[DONE]`.
+    /// Whether the provider sent the finish reason. Otherwise, the decoder derived it from `[DONE]`.
     stop_is_stated: bool,
     ended: bool,
-    /// Any chunk arrived.
+    /// Whether any chunk arrived.
     begun: bool,
 }
 
@@ -73,7 +73,7 @@ struct Reasoning {
 }
 
 impl ChatDecoder {
-    /// A decoder for one reply. Items of the reply are stored with `origin`.
+    /// Creates a decoder for one reply. Items of the reply are stored with `origin`.
     pub(crate) fn new(dialect: Dialect, origin: Arc<Origin>) -> Self {
         Self {
             dialect,
@@ -252,7 +252,7 @@ impl ChatDecoder {
         self.parts += 1;
     }
 
-    /// Ends a run of text. Its item holds the id of the audio answer.
+    /// Ends a sequence of text. Its item holds the id of the audio answer.
     fn close_text(&mut self) {
         if let Some(Draft::Text { audio, .. }) = self.blocks.last_mut()
             && self.audio.is_some()
@@ -282,7 +282,7 @@ impl ChatDecoder {
         }
     }
 
-    /// The blocks in their final order, without a call that the output cap truncated.
+    /// Returns the blocks in their final order, without a call that the output cap truncated.
     fn blocks(&mut self, stop: &StopReason) -> Result<Vec<Block>, ModelError> {
         let mut blocks = Vec::with_capacity(self.blocks.len() + 1);
         if let Some(reasoning) = self.reasoning.take() {
@@ -391,13 +391,13 @@ impl Decoder for ChatDecoder {
         }
         match serde_json::from_slice::<Object<Chunk<'_>>>(data) {
             Ok(Object(Some(chunk))) => {
-                // OpenRouter sends an error beside a choice.
+                // OpenRouter sends an error in the same chunk as a choice.
                 if chunk.error.0 || name == "error" || chunk.object.0.as_deref() == Some("error") {
                     return Err(failure::in_band(&String::from_utf8_lossy(data)));
                 }
                 Ok(self.chunk(chunk, deltas))
             }
-            // Other JSON is a keep-alive.
+            // Any other JSON value is a keep-alive.
             Ok(Object(None)) => Ok(Flow::More),
             Err(error) => match lenient::repaired(data, &error) {
                 Some(data) => self.event(name, &data, deltas),

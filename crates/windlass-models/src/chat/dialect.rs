@@ -1,4 +1,4 @@
-//! How chat endpoints differ from OpenAI's.
+//! The differences between chat endpoints and OpenAI's.
 //!
 //! Each flag names the provider that needs it; other providers use the common form.
 
@@ -7,11 +7,11 @@ use windlass_machine::{FailureClass, StopReason};
 /// The differences of one endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialect {
-    /// System messages after the first user message join the leading one. (Mistral)
+    /// Appends system messages after the first user message to the leading one. (Mistral)
     pub leading_system: bool,
-    /// A PDF travels as a `document_url` part. (Mistral)
+    /// Sends a PDF as a `document_url` part. (Mistral)
     pub document_urls: bool,
-    /// Content that is text only is sent as one string, because parts consume the output budget. (Perplexity)
+    /// Sends text-only content as one string, because parts consume the output budget. (Perplexity)
     pub text_as_string: bool,
     /// Call ids have at most 40 characters. (OpenAI, Azure)
     pub short_ids: bool,
@@ -19,7 +19,8 @@ pub(crate) struct Dialect {
     pub nine_letter_ids: bool,
     /// The endpoint accepts tools. (Not Perplexity, not Hyperbolic)
     pub tools: bool,
-    /// Usage is requested; the others report it unrequested. (Not Mistral, OpenRouter, Perplexity)
+    /// Requests the usage; the other providers report it without a
+    /// request. (Not Mistral, OpenRouter, Perplexity)
     pub stream_usage: bool,
     /// Reads `native_finish_reason` if `finish_reason` is empty. (OpenRouter)
     pub native_finish_reason: bool,
@@ -27,7 +28,7 @@ pub(crate) struct Dialect {
     pub counts_reasoning: bool,
     /// `[DONE]` ends a reply without a reason: some gateways never send one.
     pub done_ends: bool,
-    /// Whether an unknown finish reason is passed on instead of failing the reply.
+    /// Whether an unknown finish reason is returned unchanged instead of failing the reply.
     pub lenient: bool,
     /// Additional reasons of this provider.
     pub finish_reasons: &'static [(&'static str, StopReason)],
@@ -36,7 +37,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// The differences of a provider by the name of its preset.
+    /// Returns the differences of a provider, by the name of its preset.
     pub(crate) fn of(provider: &str, lenient: bool) -> Self {
         let mistral = provider == "mistral";
         Self {
@@ -65,7 +66,7 @@ impl Dialect {
             .unwrap_or_else(|| StopReason::Other(reason.to_owned()))
     }
 
-    /// The class of a finish reason that reports a failure instead of an end.
+    /// Returns the failure class of a finish reason that reports a failure.
     pub(crate) fn failure(reason: &str) -> Option<FailureClass> {
         match reason {
             // OpenRouter and Mistral; vLLM and SGLang; Z.AI.

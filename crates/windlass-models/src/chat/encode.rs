@@ -1,7 +1,7 @@
 //! Encodes the messages of a chat request from the history into the body.
 //!
-//! A call's arguments are sent as the model wrote them, because different white space would change the prefix for the
-//! provider's cache. Content that the endpoint does not support is replaced by a sentence.
+//! A call's arguments are sent as the model wrote them: different white space would change the prefix that
+//! the provider's cache matches. A sentence replaces content that the endpoint does not support.
 
 mod assistant;
 
@@ -20,11 +20,11 @@ use crate::history::{media, text};
 pub(crate) struct Recipient<'a> {
     /// The endpoint's differences.
     pub dialect: &'a Dialect,
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'a Origin,
-    /// The media that it accepts.
+    /// The media that the endpoint accepts.
     pub media: Media,
-    /// The request offers tools. Without any, calls and results are sent as text.
+    /// Whether the request offers tools. Without tools, calls and results are sent as text.
     pub tools: bool,
     /// How reasoning is sent.
     pub reasoning: ReasoningField,
@@ -35,13 +35,13 @@ pub(crate) struct Recipient<'a> {
 /// The media that an endpoint and its model accept.
 #[derive(Clone, Copy)]
 pub(crate) struct Media {
-    /// The model reads images.
+    /// Whether the model reads images.
     pub reads_images: bool,
-    /// The endpoint accepts images in user messages.
+    /// Whether the endpoint accepts images in user messages.
     pub images: bool,
-    /// The endpoint accepts images in tool results.
+    /// Whether the endpoint accepts images in tool results.
     pub result_images: bool,
-    /// The endpoint accepts PDF.
+    /// Whether the endpoint accepts PDF.
     pub documents: bool,
 }
 
@@ -52,11 +52,11 @@ pub(crate) enum ReasoningField {
     Strip,
     /// Reasoning is sent in the fields in which it was received.
     AsReceived,
-    /// As `AsReceived`, and messages without reasoning have an empty field.
+    /// Like `AsReceived`, but messages without reasoning have an empty field.
     Everywhere,
 }
 
-/// The name of that field.
+/// The name of the field that [`ReasoningField`] describes.
 pub(crate) const REASONING_FIELD: &str = "reasoning_content";
 
 const IMAGE_NOT_READ: &str = "(image omitted: model does not support images)";
@@ -145,7 +145,8 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// Writes a later system message, unless it was joined to the instructions. Returns whether it has text.
+    /// Writes a later system message, unless it was appended to the
+    /// instructions. Returns whether it has text.
     fn system(&mut self, message: &Message) -> Result<bool, ModelError> {
         let text = self.joined_text(message)?;
         let sends = !text.trim().is_empty();
@@ -186,10 +187,10 @@ impl<'a> Writer<'a, '_> {
         Ok(joined)
     }
 
-    /// Collects a message of the user's side. Returns whether it has content to send.
+    /// Collects a user or tool message. Returns whether it has content to send.
     fn user_side(&mut self, message: &'a Message) -> Result<bool, ModelError> {
-        // Documents in results are sent after all results of the message, because the wire has no place for them in
-        // between.
+        // Documents in results are sent after all results of the message, because
+        // the wire accepts nothing between results.
         let mut attached = Vec::new();
         let mut sends = false;
         for block in &message.blocks {
@@ -210,7 +211,7 @@ impl<'a> Writer<'a, '_> {
                     self.push_once(part);
                 }
                 Block::ToolResult(result) => self.result(result, &mut attached)?,
-                // A user message never contains these; the machine builds no such message.
+                // A user message never contains these blocks; the machine builds no such message.
                 Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => continue,
             }
             sends = true;
@@ -392,7 +393,7 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// The texts among these parts, one per line.
+/// Joins the texts among these parts, one per line.
 fn joined(parts: &[Part<'_>]) -> String {
     let texts: Vec<&str> = parts
         .iter()

@@ -1,6 +1,6 @@
 //! The fields of a chat request other than its messages, and its URL.
 //!
-//! None depends on the history.
+//! These fields do not depend on the history.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -30,7 +30,7 @@ pub(super) fn encode(
     body.insert("messages".to_owned(), Value::Null);
     let fields = [
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
-        // Stated explicitly, because gateways have different defaults. (SK-L2)
+        // Sent explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", (wire.dialect.tools && facts.tools).then(|| "auto".into())),
         ("temperature", options.temperature.map(Value::from)),
         (output_cap(wire, facts), options.max_output_tokens.map(Value::from)),
@@ -66,7 +66,8 @@ fn tools(call: &ModelCall) -> Vec<Value> {
     tools.collect()
 }
 
-/// OpenAI's reasoning models reject the field that all others accept.
+/// Returns the name of the field of the output cap. OpenAI's reasoning models
+/// reject the field that all other models accept.
 fn output_cap(wire: &ChatWire, facts: &Facts<'_>) -> &'static str {
     let is_openai = facts.preset.dialect == Some("openai") && !wire.model.contains('/');
     if is_openai && openai::reasons(&wire.model) == Some(true) {
@@ -88,8 +89,8 @@ fn format(wanted: &Value, takes: ChatSchema) -> Value {
     }
 }
 
-/// The URL of a model at an endpoint. Some presets omit `/v1`, although every path of the provider has it. An Azure URL
-/// includes the deployment.
+/// Returns the URL of a model at an endpoint. Some presets omit `/v1`, although every path of the provider
+/// contains it. An Azure URL includes the deployment.
 pub(super) fn address(endpoint: &Endpoint, model: &str) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     if endpoint.preset.dialect == Some("azure.openai") {

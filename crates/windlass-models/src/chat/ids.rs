@@ -1,15 +1,15 @@
 //! Adapts call ids to a chat endpoint's rules.
 //!
-//! An id of the same provider is sent unchanged. Ids from elsewhere are adapted.
+//! Ids that the same provider created are sent unchanged. Other ids are adapted.
 
 use std::borrow::Cow;
 
 use crate::chat::dialect::Dialect;
 
-/// Longest id that OpenAI accepts.
+/// Maximum length of a call id that OpenAI accepts, in characters.
 const ID_MAX_CHARS: usize = 40;
 
-/// The id of a call. `own` says that the endpoint created it, or may have.
+/// Returns the call id to send. `own`: the endpoint created the id, or may have.
 pub(crate) fn fitted<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, str> {
     if dialect.nine_letter_ids {
         let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -18,7 +18,7 @@ pub(crate) fn fitted<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, s
     if own {
         return Cow::Borrowed(id);
     }
-    // The responses wire creates ids of two halves.
+    // The responses wire creates ids that consist of two halves.
     let halves = id.split_once('|').map(|(call, item)| [call, item]);
     let joined = match halves {
         None => Cow::Borrowed(id),

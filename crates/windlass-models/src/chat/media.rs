@@ -6,7 +6,7 @@ use crate::chat::encode::Media;
 use crate::openai;
 use crate::table;
 
-/// The media of a model behind an endpoint of this dialect.
+/// Returns the media that a model behind an endpoint of this dialect accepts.
 pub(super) fn of(dialect: Option<&str>, model: &str) -> Media {
     let reads_images = reads_images(dialect, model);
     Media {

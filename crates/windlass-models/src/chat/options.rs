@@ -13,7 +13,7 @@ const NO_LEVEL: Mapping = Mapping::Refused("the model does not support this leve
 const NO_BUDGET: Mapping = Mapping::Refused("the endpoint supports a reasoning level, not a token budget");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
-/// The reasoning fields for a model. `api_version` is that of an Azure deployment.
+/// Returns the reasoning fields for a model. `api_version` is that of an Azure deployment.
 pub(super) fn reasoning(
     preset: &Preset,
     api_version: Option<&str>,
@@ -60,7 +60,7 @@ fn level(level: Level) -> Mapping {
     Mapping::Fields(effort(level.as_str()))
 }
 
-/// An endpoint that copies OpenAI's field, which cannot express off or a budget.
+/// Encodes reasoning for an endpoint that copies OpenAI's field. That field cannot express "off" or a budget.
 fn copied(thinking: Thinking) -> Mapping {
     match thinking {
         Thinking::Level(wanted) => level(wanted),
@@ -69,7 +69,7 @@ fn copied(thinking: Thinking) -> Mapping {
 }
 
 fn azure(api_version: Option<&str>, model: &str, thinking: Thinking) -> Mapping {
-    // The field was added after this version.
+    // Azure added the field after this version.
     if api_version.is_some_and(|version| version <= AZURE_API_VERSION) {
         return Mapping::Refused("the API version is too old for this setting");
     }
@@ -92,7 +92,7 @@ fn enabled(level: Level) -> Mapping {
     Mapping::Fields(json!({"thinking": {"type": "enabled"}, "reasoning_effort": level.as_str()}))
 }
 
-/// An endpoint whose rows in the table list the supported options.
+/// Encodes reasoning for an endpoint whose rows in the table list the supported options.
 fn listed(dialect: &str, model: &str, thinking: Thinking) -> Mapping {
     let row = table::find(dialect, model).map(|spec| spec.reasoning);
     // A row without any option carries no information.

@@ -1,7 +1,7 @@
 //! Amazon Bedrock's Converse API over the AWS SDK, which finds credentials, signs requests, and reads the event stream.
 //!
-//! The library's wire encodes the body and decodes the frames. This module disables the SDK's retries and stream limits
-//! (the machine retries), types stalls and broken bodies, and places cache marks.
+//! The library's wire encodes the body and decodes the replies. This module disables the SDK's retries and
+//! stream limits (the machine retries), types stalls and broken bodies, and places cache marks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::provider::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::settings::Facts;
 use crate::transport::{LinkError, root_cause};
 
-/// Where the wire merges fields that have no setting.
+/// The location of additional fields: the wire merges fields that have no setting into this object.
 const MODEL_FIELDS: &str = "/additionalModelRequestFields";
 
 /// One model on Bedrock.
@@ -47,7 +47,7 @@ pub(crate) struct Converse {
     marks: CacheMarks,
 }
 
-/// The SDK's client, created at the first call, because it searches files and the network for credentials.
+/// The SDK's client, created with the first call, because it searches files and the network for credentials.
 struct Account {
     settings: Settings,
     client: OnceCell<BedrockRuntime>,
@@ -108,9 +108,9 @@ impl Converse {
         Ok(ReplyStream::new(stream, WireKind::Converse, Arc::clone(origin)))
     }
 
-    /// Places cache marks after the instructions and after the tools, for models known to accept them; others reject
-    /// the call. The library's option would mark the last message instead of the tools, which changes with every step.
-    /// (SK-C11)
+    /// Places cache marks after the instructions and after the tools. Only known models accept marks; others
+    /// reject the call. The library's option would mark the last message, which changes with every step,
+    /// instead of the tools. (SK-C11)
     fn marked(&self, request: ConverseRequest) -> ConverseRequest {
         let body = mark(&request.model, self.marks).and_then(|mark| self.with_marks(&request.body, mark));
         match body {
@@ -129,7 +129,7 @@ impl Converse {
         if let Some(Value::Array(system)) = body.get_mut("system") {
             system.push(mark);
         }
-        // Only the library creates a request, so an empty one is used and its body replaced.
+        // Only the library can create a request. Start with an empty one and replace its body.
         let empty = CompletionRequest::from(Vec::<RigMessage>::new());
         request_params(&self.wire, &empty, |_| Ok(body), RawAt::Under(MODEL_FIELDS), &[]).ok()
     }
@@ -160,7 +160,7 @@ impl Account {
 }
 
 impl Settings {
-    /// Finds region and credentials. An error names the missing one.
+    /// Finds the region and the credentials. The error names a missing one.
     async fn connect(&self) -> Result<BedrockRuntime, ModelError> {
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::disabled())
@@ -209,7 +209,7 @@ async fn signed_in(shared: &aws_config::SdkConfig) -> Result<(), ModelError> {
     found.map(|_| ()).map_err(|why| ModelError::new(FailureClass::Auth, message(why)))
 }
 
-/// The cache mark for a model; `None` if it accepts none.
+/// Returns the cache mark for a model; `None` if the model accepts none.
 fn mark(model: &str, marks: CacheMarks) -> Option<Value> {
     let takes = |retention: CacheRetention| {
         Family::of(model) == Family::Claude
@@ -224,7 +224,8 @@ fn mark(model: &str, marks: CacheMarks) -> Option<Value> {
     }
 }
 
-/// Frames that fail if none arrives within the limit, or if the body breaks off.
+/// Wraps the frames of a reply. The stream fails if no frame arrives
+/// within the limit, or if the body ends early.
 fn watched<S>(frames: S, stall: Duration) -> impl Stream<Item = Result<ConverseFrame, ProviderError>> + Send
 where
     S: Stream<Item = Result<ConverseFrame, ProviderError>> + Send + Unpin,

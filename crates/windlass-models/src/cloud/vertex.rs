@@ -1,7 +1,7 @@
 //! Google Vertex AI: the addresses of its models, and the account's sign-in.
 //!
-//! Its models use the wires of their makers (Gemini's, Anthropic's, chat completions for the others). Only URL, key and
-//! one field of Claude's body differ.
+//! Models on Vertex use the wires of their makers (Gemini's, Anthropic's, chat completions for the others).
+//! Only the URL, the key and one field of Claude's body differ.
 
 use bytes::Bytes;
 use google_cloud_auth::credentials::{self, CacheableResource, Credentials};
@@ -13,7 +13,7 @@ use windlass_machine::FailureClass;
 use crate::config::WireKind;
 use crate::provider::endpoint::Endpoint;
 
-/// How a model's requests travel.
+/// The URL and the credentials of a model's requests.
 pub(crate) struct Route {
     /// The model's URL; `None` for the chat wire, whose body names the model.
     address: Option<Uri>,
@@ -24,12 +24,12 @@ pub(crate) struct Route {
 enum Account {
     /// A configured access token.
     Token,
-    /// The application's default credentials, searched at the first call.
+    /// The application's default credentials, which the first call searches for.
     Default(OnceCell<Credentials>),
 }
 
 impl Route {
-    /// The route of a model. Makes no request.
+    /// Creates the route of a model. Sends no request.
     pub(crate) fn new(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Self, ModelError> {
         let base = endpoint.base_url.as_deref().unwrap_or_default();
         let address = match kind {
@@ -77,9 +77,10 @@ impl Account {
             .map_err(|error| not_signed_in(FailureClass::Auth, &error.to_string()))?;
         match account.headers(Extensions::new()).await {
             Ok(CacheableResource::New { data, .. }) => Ok(data),
-            // Only returned to callers that send an entity tag, which we do not.
+            // Google's library returns this only to callers that send an entity tag. Windlass sends none.
             Ok(CacheableResource::NotModified) => Ok(HeaderMap::new()),
-            // Without a file, this is the machine's account, whose metadata server may be down or absent.
+            // Without a credentials file, these are the credentials of the machine's account.
+            // Its metadata server may be down or absent.
             Err(error) if error.is_transient() => {
                 Err(not_signed_in(FailureClass::Transient, &error.to_string()))
             }

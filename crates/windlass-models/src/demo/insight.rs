@@ -1,6 +1,6 @@
 //! Three computed facts about a file.
 //!
-//! This module knows no models or tools.
+//! This module does not depend on models or tools.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(super) fn without_line_numbers(shown: &str) -> String {
     text
 }
 
-/// Three facts about a file.
+/// Computes three facts about a file.
 pub(super) fn about(name: &str, text: &str) -> [String; 3] {
     if name.ends_with(".csv") { about_table(name, text) } else { about_text(name, text) }
 }
@@ -74,7 +74,7 @@ fn distinct(header: &[String], rows: &[Vec<String>], column: usize) -> String {
     }
 }
 
-/// A column's values, if every row has a number in it.
+/// Returns a column's values if every row has a number in this column.
 fn numbers(rows: &[Vec<String>], column: usize) -> Option<Vec<f64>> {
     let values: Option<Vec<f64>> = rows
         .iter()

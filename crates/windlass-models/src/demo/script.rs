@@ -1,6 +1,6 @@
-//! The demo model's next text and call.
+//! Decides the demo model's next text and tool call.
 //!
-//! It keeps no state: the request contains everything that has happened.
+//! The script keeps no state: the request contains the whole conversation.
 
 use serde_json::{Value, json};
 use windlass_engine::port::model::ModelCall;
@@ -100,7 +100,8 @@ pub(super) fn next(call: &ModelCall) -> Turn {
     }
 }
 
-/// The reply if none of the files exists. A single file to be written is begun, so that there is a change to approve.
+/// Returns the reply if none of the files exists. If the task names a single file to write, the reply writes
+/// it, so that the user has a change to approve.
 fn absent(call: &ModelCall, files: &[String], begins: bool, written: Option<&ToolResult>) -> Turn {
     let new = &files[0];
     if !begins || files.len() > 1 {
@@ -141,7 +142,7 @@ fn shown(call: &ModelCall, result: &ToolResult) -> String {
     texts(call, &result.content)
 }
 
-/// Why a call failed. The engine's own failures are objects.
+/// Returns why a call failed. Failures that the engine reports are JSON objects.
 fn why(call: &ModelCall, result: &ToolResult) -> String {
     let text = shown(call, result);
     let said: Option<Value> = serde_json::from_str(&text).ok();
@@ -158,7 +159,7 @@ fn texts(call: &ModelCall, blocks: &[Block]) -> String {
     all
 }
 
-/// Names like `data.csv` in a text, in order, without duplicates.
+/// Returns the file names in a text, such as `data.csv`, in order and without duplicates.
 fn file_names(task: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
@@ -177,7 +178,7 @@ fn file_names(task: &str) -> Vec<String> {
     names
 }
 
-/// The path of a listed file of this name.
+/// Returns the path of a listed file with this name.
 fn existing(listing: &str, name: &str) -> Option<String> {
     listing
         .lines()
@@ -207,7 +208,7 @@ mod tests {
         Message { role: Role::Tool, blocks: vec![Block::ToolResult(result)] }
     }
 
-    /// Plays the script with these tools, task and results.
+    /// Runs the script with these tools, task and results.
     fn check(tools: &[&str], task: &str, results: &[(&str, &str, bool)]) -> Turn {
         let mut messages = vec![Arc::new(Message::text(Role::User, task))];
         for (name, text, error) in results {
@@ -250,7 +251,7 @@ mod tests {
         assert!(done.call.is_none() && done.text.starts_with("Done."), "{done:?}");
         let denied = check(&all, task, &[none, ("Write", "Denied: no", true)]);
         assert!(denied.text.contains("was not written: Denied: no"), "{denied:?}");
-        // Nothing is invented for a file that cannot be read.
+        // The model reports a file that cannot be read, and invents no facts about it.
         for task in ["Read plan.md", TASK] {
             let ends = check(&all, task, &[none]);
             assert!(ends.call.is_none() && ends.text.contains("Write a plan to plan.md"), "{ends:?}");

@@ -16,9 +16,9 @@ pub(crate) struct Chunk<'a> {
     /// The name of the responding model.
     #[serde(borrow)]
     pub model_version: Text<'a>,
-    /// The alternatives; only the first is requested.
+    /// The alternatives. Requests ask for one only.
     pub candidates: Value,
-    /// Totals so far.
+    /// Total token counts so far.
     pub usage_metadata: Object<UsageMetadata>,
     /// The provider's assessment of the prompt.
     pub prompt_feedback: Object<PromptFeedback>,
@@ -34,11 +34,11 @@ pub(crate) struct PromptFeedback {
 }
 
 impl PromptFeedback {
-    /// Why the provider blocked the prompt, if it did.
+    /// Returns why the provider blocked the prompt; `None` if it was not blocked.
     pub(crate) fn block_reason(&self) -> Option<String> {
         let reason = match &self.block_reason {
             Value::String(reason) => reason.clone(),
-            // A reason unknown to the provider's schema is sent as its number.
+            // The provider sends a reason that its schema does not know as a number.
             Value::Number(number) => format!("BLOCK_REASON_{number}"),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
         };

@@ -27,21 +27,21 @@ pub(crate) struct GenerateDecoder {
     origin: Arc<Origin>,
     lenient: bool,
     blocks: Vec<Draft>,
-    /// The last block can be extended.
+    /// Whether the next fragment may extend the last block.
     grows: bool,
     /// A signature that arrived before any block.
     signature: Option<String>,
     usage: Option<UsageMetadata>,
     model: Option<String>,
     reason: Option<String>,
-    /// The provider refused the prompt.
+    /// Whether the provider refused the prompt.
     blocked: bool,
 }
 
 /// A block in progress.
 struct Draft {
     kind: Kind,
-    /// The part; `text` is inserted at the end.
+    /// The part; `text` is inserted when the block ends.
     item: Map<String, Value>,
     /// Text, or the JSON of a call's arguments.
     text: String,
@@ -65,8 +65,8 @@ impl Draft {
 }
 
 impl GenerateDecoder {
-    /// A decoder for one reply. Items of the reply are stored with `origin`; an unknown finish reason fails the reply
-    /// unless `lenient`.
+    /// Creates a decoder for one reply. Items of the reply are stored with `origin`; an unknown finish reason
+    /// fails the reply unless `lenient`.
     pub(crate) fn new(origin: Arc<Origin>, lenient: bool) -> Self {
         Self {
             origin,
@@ -107,7 +107,7 @@ impl GenerateDecoder {
             _ => return Err(malformed("parts that are not a list")),
         }
         let Some(stated) = stated else { return Ok(Flow::More) };
-        // More may follow a normal stop; a failure is final.
+        // More content may follow a normal stop; a failure is final.
         let is_final = !matches!(stated.as_str(), "STOP" | "MAX_TOKENS");
         self.reason = Some(stated);
         Ok(if is_final { Flow::End } else { Flow::More })
@@ -307,7 +307,7 @@ impl Decoder for GenerateDecoder {
     }
 }
 
-/// The signature of a part, unless it is empty.
+/// Returns the signature of a part, unless it is empty.
 fn signature(item: &Map<String, Value>) -> Option<&str> {
     item.get(SIGNATURE).and_then(Value::as_str).filter(|signature| !signature.is_empty())
 }

@@ -15,24 +15,24 @@ use crate::native;
 
 /// The endpoint that receives the request.
 pub(crate) struct Recipient<'a> {
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'a Origin,
-    /// The request offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
-    /// The model accepts call ids.
+    /// Whether the model accepts call ids.
     pub call_ids: bool,
-    /// The model requires a signature for each call. (Gemini 3)
+    /// Whether the model requires a signature for each call. (Gemini 3)
     pub signed_calls: bool,
-    /// The model reads images in results.
+    /// Whether the model reads images in results.
     pub result_images: bool,
-    /// The configuration does not replace the instructions.
+    /// Whether the instructions are sent. False if the configuration replaces them.
     pub sends_instructions: bool,
 }
 
 /// Replaces the signature of a call that the model did not sign, per Google's documentation.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Appends the contents of a call to a body, and its instructions.
+/// Appends the contents and the instructions of a call to a body.
 pub(crate) fn contents(
     call: &ModelCall,
     recipient: &Recipient<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn contents(
         reads_images: true,
         carries: |media_type| media_type != "image/gif",
         result_images: recipient.result_images,
-        // A result of images only would have no `response`, which Vertex rejects.
+        // A result that consists of images only would have no `response`, which Vertex rejects.
         picture_sentence: Some("(see the image)"),
         tools: recipient.tools,
     };
@@ -94,8 +94,7 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Writes a turn of the user's side. Results are sent separately, because the model handles text beside them
-    /// poorly.
+    /// Writes a user turn. Results are sent separately, because the model handles text beside them poorly.
     fn user(&mut self, parts: &[Part<'_>]) {
         let is_result = |part: &Part<'_>| matches!(part, Part::Result(_));
         for run in parts.chunk_by(|one, other| is_result(one) == is_result(other)) {
@@ -217,7 +216,7 @@ impl Writer<'_> {
                 None => drop(call.shift_remove("id")),
             }
         }
-        // One signature that is not base64 fails the whole request.
+        // A single signature that is not base64 fails the whole request.
         let signature = fields.get("thoughtSignature").and_then(Value::as_str);
         if signature.is_some_and(|signature| !is_base64(signature)) {
             fields.shift_remove("thoughtSignature");

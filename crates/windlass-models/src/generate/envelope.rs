@@ -1,6 +1,6 @@
 //! The fields of a Gemini request other than its contents.
 //!
-//! Fields that depend on the history (the instructions) are not included.
+//! The instructions, which depend on the history, are not among them.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -52,7 +52,7 @@ pub(super) fn encode(
     body.insert("contents".to_owned(), Value::Null);
     body.insert("generationConfig".to_owned(), Value::Object(config));
     if facts.tools {
-        // Stated explicitly, because gateways have different defaults. (SK-L2)
+        // Sent explicitly, because gateways have different defaults. (SK-L2)
         body.insert("toolConfig".to_owned(), json!({"functionCallingConfig": {"mode": "AUTO"}}));
     }
     if !tools.is_empty() {
@@ -114,7 +114,7 @@ fn thinking(model: &str, wanted: Thinking) -> Mapping {
     }
 }
 
-/// The table's row for a model or its base version; otherwise the rule of its family.
+/// Returns the settings in the table's row for a model or its base version; otherwise those of its family.
 fn takes(model: &str) -> Takes {
     let name = model.to_ascii_lowercase();
     let name = name.strip_prefix("models/").unwrap_or(&name);
@@ -130,7 +130,7 @@ fn takes(model: &str) -> Takes {
     }
 }
 
-/// The settings of a model that is not in the table, such as `gemini-2.5-flash-latest`.
+/// Returns the settings of a model that is not in the table, such as `gemini-2.5-flash-latest`.
 fn by_family(name: &str) -> Takes {
     const LOW_TO_HIGH: &[Level] = &[Level::Low, Level::Medium, Level::High];
     const MINIMAL_TO_HIGH: &[Level] = &[Level::Minimal, Level::Low, Level::Medium, Level::High];
@@ -165,7 +165,7 @@ fn by_family(name: &str) -> Takes {
     }
 }
 
-/// The name without its revision: `gemini-2.0-flash-001` or `gemini-2.5-flash-preview-09-2025`.
+/// Returns the name without its revision, as in `gemini-2.0-flash-001` or `gemini-2.5-flash-preview-09-2025`.
 fn versioned(name: &str) -> Option<&str> {
     if let Some((base, revision)) = name.rsplit_once('-')
         && revision.len() == 3

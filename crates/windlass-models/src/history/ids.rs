@@ -1,7 +1,7 @@
 //! Makes the call ids of one request unique.
 //!
-//! An id that an earlier reply has used gets a counter, so that each result names one call. The wire decides which ids
-//! an endpoint accepts.
+//! If an earlier reply has used an id, the id gets a counter, so that each result refers to one call. The
+//! wire decides which ids an endpoint accepts.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -22,7 +22,8 @@ impl<'a> CallIds<'a> {
         self.newest.clear();
     }
 
-    /// The id of a call that is recorded with `id` and fitted to the endpoint as `wanted`.
+    /// Returns the id to send for a call that is recorded with `id`. `wanted` is
+    /// that id in a form that the endpoint accepts.
     pub(crate) fn call(&mut self, id: &'a str, wanted: Cow<'a, str>) -> Cow<'a, str> {
         let mut free = wanted.clone();
         while self.taken.contains(&free) {
@@ -35,7 +36,8 @@ impl<'a> CallIds<'a> {
         free
     }
 
-    /// The sent id of the call that a result answers: the next one of the newest message with this recorded id.
+    /// Returns the sent id of the call that a result answers: the next one
+    /// with this recorded id in the newest message.
     pub(crate) fn result(&mut self, id: &'a str) -> Cow<'a, str> {
         match self.newest.get_mut(id) {
             Some(ids) if ids.len() > 1 => ids.pop_front().unwrap_or(Cow::Borrowed(id)),
@@ -45,7 +47,8 @@ impl<'a> CallIds<'a> {
     }
 }
 
-/// Replaces the id's last characters by a number in base 36. This keeps the length and is valid everywhere.
+/// Replaces the id's last characters by a number in base 36. The new id has
+/// the same length and is valid on every wire.
 fn with_counter(id: &str, attempt: u32) -> String {
     let mut digits = Vec::new();
     let mut rest = attempt;

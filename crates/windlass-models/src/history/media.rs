@@ -1,11 +1,11 @@
 //! Images and documents for a model.
 //!
-//! Content that a wire does not support is replaced by a sentence.
+//! A sentence replaces content that a wire does not support.
 
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{BlobRef, FailureClass};
 
-/// A document as text; `None` for PDF, which the wires support.
+/// Returns a document as text; `None` for PDF, which the wires support.
 pub(crate) fn as_text(name: &str, blob: &BlobRef, bytes: &[u8]) -> Option<String> {
     if blob.media_type == "application/pdf" {
         return None;
@@ -21,14 +21,14 @@ pub(crate) fn is_picture(blob: &BlobRef) -> bool {
     matches!(blob.media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// The bytes of a blob that the request refers to.
+/// Returns the bytes of a blob that the request refers to.
 pub(crate) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
     call.blobs.get(&blob.digest).map(AsRef::as_ref).ok_or_else(|| {
         ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is missing", blob.digest))
     })
 }
 
-/// The sentence that replaces a blob that no provider accepts.
+/// Returns the sentence that replaces a blob that no provider accepts.
 pub(crate) fn left_out(what: &str, blob: &BlobRef) -> String {
     format!("({what} omitted: models cannot read {})", blob.media_type)
 }

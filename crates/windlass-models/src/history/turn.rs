@@ -1,7 +1,7 @@
 //! A history as turns, in the form that the responses, the messages and the Gemini wire share.
 //!
-//! Adjacent messages of the user's side form one turn, with results first. Ids are adapted to the endpoint, and
-//! unsupported content is replaced by a sentence. Texts and images are borrowed.
+//! Adjacent user and tool messages form one turn, with results first. Ids are adapted to the endpoint, and a
+//! sentence replaces unsupported content. Texts and images are borrowed.
 
 use std::borrow::Cow;
 
@@ -12,27 +12,28 @@ use crate::history::ids::CallIds;
 use crate::history::{media, text};
 use crate::native;
 
-/// What an endpoint accepts.
+/// The rules of an endpoint: the content that it accepts.
 pub(crate) struct Rules<'r> {
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'r Origin,
     /// Adapts the id of another endpoint's call.
     pub fit: fn(&str) -> Cow<'_, str>,
-    /// Whether an opaque item is sent, by its message and its block.
+    /// Whether an opaque item is sent. Parameters: the index of its
+    /// message, the index of its block, the item.
     pub keeps: &'r dyn Fn(usize, usize, &Native) -> bool,
-    /// Reasoning is sent back at all.
+    /// Whether reasoning is sent back at all.
     pub keeps_reasoning: bool,
-    /// Reasoning is sent only together with the item that follows it.
+    /// Whether reasoning is sent only together with the item that follows it.
     pub pairs_reasoning: bool,
-    /// The model reads images.
+    /// Whether the model reads images.
     pub reads_images: bool,
     /// Whether the endpoint accepts images of a media type.
     pub carries: fn(&str) -> bool,
-    /// The model accepts images, and several parts, in tool results.
+    /// Whether the model accepts images, and several parts, in tool results.
     pub result_images: bool,
-    /// Text added to a result of images only.
+    /// Text added to a result that consists of images only.
     pub picture_sentence: Option<&'static str>,
-    /// The request offers tools. Without any, calls and results are sent as text.
+    /// Whether the request offers tools. Without tools, calls and results are sent as text.
     pub tools: bool,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Rules<'r> {
 pub(crate) enum Turn<'a> {
     /// A system message after the instructions.
     System(String),
-    /// Content of the user's side, results first.
+    /// Content of user and tool messages, results first.
     User(Vec<Part<'a>>),
     /// The model's reply.
     Assistant(Vec<Item<'a>>),
@@ -56,13 +57,13 @@ pub(crate) enum Part<'a> {
 
 /// A tool's result.
 pub(crate) struct SentResult<'a> {
-    /// The id of its call as sent.
+    /// The id of the result's call, as sent.
     pub call_id: Cow<'a, str>,
     /// The tool.
     pub name: &'a str,
     /// Texts and pictures.
     pub content: Vec<Part<'a>>,
-    /// The tool failed.
+    /// Whether the tool failed.
     pub error: bool,
 }
 
@@ -79,7 +80,7 @@ pub(crate) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Whether it is sent back as an item that the endpoint created.
+    /// Whether the item is sent back in the form in which the endpoint created it.
     fn is_native(&self) -> bool {
         match self {
             Self::Text { native, .. } | Self::Call { native, .. } => native.is_some(),
@@ -95,14 +96,14 @@ const RESULT_IMAGE_ATTACHED: &str = "(see attached image)";
 const RESULT_IMAGES_HEADING: &str = "Attached image(s) from tool result:";
 const NO_OUTPUT: &str = "(no tool output)";
 
-/// The non-empty instructions of a call.
+/// Returns the non-empty instructions of a call.
 pub(crate) fn instructions(call: &ModelCall) -> Result<Vec<&str>, ModelError> {
     let texts = call.request.system.iter().map(|content| text(call, content));
     let texts: Result<Vec<&str>, ModelError> = texts.collect();
     Ok(texts?.into_iter().filter(|text| !text.trim().is_empty()).collect())
 }
 
-/// The turns of a call, including system messages at the beginning.
+/// Returns the turns of a call, including system messages at the beginning.
 pub(crate) fn turns<'a>(call: &'a ModelCall, rules: &Rules<'_>) -> Result<Vec<Turn<'a>>, ModelError> {
     let mut outline = Outline {
         call,
@@ -181,7 +182,7 @@ impl<'a> Outline<'a, '_> {
                 }
                 Block::File { name, blob } => parts.push(self.file(name, blob)?),
                 Block::ToolResult(result) => parts.push(self.result(result, &mut documents)?),
-                // A user message never contains these; the machine builds no such message.
+                // A user message never contains these blocks; the machine builds no such message.
                 Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => {}
             }
         }
@@ -217,7 +218,7 @@ impl<'a> Outline<'a, '_> {
         }
     }
 
-    /// Ends the turn of the user's side: results first, images of results last.
+    /// Ends the user turn: results first, images of results last.
     fn end_user_side(&mut self) {
         let mut attached = std::mem::take(&mut self.attached);
         if !attached.is_empty() {
@@ -295,7 +296,7 @@ impl<'a> Outline<'a, '_> {
         }
         let texts = content.iter().filter(|part| matches!(part, Part::Text(_))).count();
         if !self.rules.result_images && texts > 1 {
-            // Some models read only one part.
+            // Some models read only the first part.
             content = vec![Part::Text(Cow::Owned(joined(&content, "")))];
         }
         Ok(Part::Result(SentResult {
@@ -380,13 +381,13 @@ impl<'a> Outline<'a, '_> {
         })
     }
 
-    /// The item, if this endpoint created it.
+    /// Returns the item if this endpoint created it.
     fn own(&self, native: Option<&'a Native>) -> Option<&'a Native> {
         native.filter(|native| *native.origin == *self.rules.origin)
     }
 }
 
-/// Drops reasoning that is not followed by an item of the endpoint.
+/// Drops reasoning that no item of the endpoint follows.
 fn drop_unpaired(items: &mut Vec<Item<'_>>) {
     for at in (0..items.len()).rev() {
         let is_paired = items.get(at + 1).is_some_and(Item::is_native);
@@ -396,7 +397,7 @@ fn drop_unpaired(items: &mut Vec<Item<'_>>) {
     }
 }
 
-/// Merges adjacent turns of the user's side.
+/// Merges adjacent user turns.
 pub(crate) fn merged(turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
     let mut merged: Vec<Turn<'_>> = Vec::with_capacity(turns.len());
     for turn in turns {
@@ -408,7 +409,7 @@ pub(crate) fn merged(turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
     merged
 }
 
-/// The item stored with a block.
+/// Returns the item that is stored with a block.
 pub(crate) fn native_of(block: &Block) -> Option<&Native> {
     match block {
         Block::Text { native, .. } | Block::Reasoning { native, .. } => native.as_deref(),
@@ -428,7 +429,7 @@ fn push_once<'a>(parts: &mut Vec<Part<'a>>, part: Part<'a>) {
     parts.push(part);
 }
 
-/// The texts among these parts, one per line, with `other` for each other part.
+/// Joins the texts among these parts, one per line, with `other` for each other part.
 fn joined(parts: &[Part<'_>], other: &str) -> String {
     let texts = parts.iter().map(|part| match part {
         Part::Text(text) => text,
@@ -437,7 +438,7 @@ fn joined(parts: &[Part<'_>], other: &str) -> String {
     texts.collect::<Vec<&str>>().join("\n")
 }
 
-/// An id of at most 64 characters that most wires accept.
+/// Converts an id to one of at most 64 characters that most wires accept.
 pub(crate) fn legal_id(id: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 64;
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

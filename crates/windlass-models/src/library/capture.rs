@@ -1,6 +1,6 @@
 //! Captures requests that the model library encodes, without sending them.
 //!
-//! The library encodes a request only when it sends it, so this transport keeps the request instead.
+//! The library encodes a request only when it sends the request, so this transport keeps the request instead.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use windlass_machine::FailureClass;
 
 use crate::library::failure;
 
-/// The request that `open` would send.
+/// Returns the request that `open` would send.
 pub(crate) fn capture(
     open: impl FnOnce(Captured) -> Result<CompletionStream, ModelError>,
 ) -> Result<Request<Bytes>, ModelError> {

@@ -1,6 +1,6 @@
 //! Classifies errors of the model library.
 //!
-//! Only the library's wires return them.
+//! Only the library's wires return these errors.
 
 use rig_core::error::ProviderError;
 use rig_core::http_client::Error as HttpError;
@@ -50,7 +50,7 @@ pub(crate) fn typed(error: &ProviderError) -> ModelError {
     }
 }
 
-/// Whether the provider refused the prompt itself, which is a reply and not a failure.
+/// Whether the provider refused the prompt itself. A refusal is a reply, not a failure.
 pub(crate) fn refused(error: &ProviderError) -> bool {
     matches!(error, ProviderError::ProviderResponse(response) if response.refusal)
 }

@@ -1,7 +1,7 @@
-//! Converts messages to the library's form: restores the provider's own items for their origin, drops another origin's
-//! reasoning, and merges adjacent messages of the user's side.
+//! Converts messages to the library's form: restores the provider's own items for their origin, drops another
+//! origin's reasoning, and merges adjacent user and tool messages.
 //!
-//! The library silently repairs histories. The result needs no repair; debug builds check that.
+//! The library silently repairs histories. A converted history needs no repair; debug builds check that.
 
 use rig_core::message::{
     Api, AssistantContent, AssistantMessage, CallId, Message as RigMessage, Opaque, Origin as RigOrigin,
@@ -20,7 +20,7 @@ use crate::native::{self, Own};
 pub(crate) struct Target<'a> {
     /// The wire.
     pub kind: WireKind,
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'a Origin,
     /// The origin in the library's form.
     pub library: RigOrigin,
@@ -81,8 +81,9 @@ impl History {
         message: &Message,
     ) -> Result<(), ModelError> {
         let own = same_origin(message, target.origin);
-        // A message of another or unknown origin counts as the target's own if its ids are plain, because nothing in it
-        // reveals its origin. Gemini is excluded: it requires its own frame around such calls.
+        // A message of another or unknown origin is treated as the target's own if its ids
+        // are plain, because nothing in it reveals its origin. Gemini is excluded: it
+        // requires additional fields around such calls.
         let adopted = target.kind != WireKind::Gemini
             && !target.nine_letter_ids
             && message.calls().all(|call| native::is_plain_id(&call.id));
@@ -100,7 +101,7 @@ impl History {
     }
 }
 
-/// The library's form of an origin.
+/// Returns the library's form of an origin.
 pub(crate) fn library_origin(api: Api, provider: &str, model: &str) -> RigOrigin {
     RigOrigin::new(api, provider, model)
 }
@@ -145,7 +146,7 @@ fn user_side(
             Block::ToolResult(result) => {
                 content.push(UserContent::ToolResult(tool_result(call, target, result, &mut attached)?));
             }
-            // A user message never contains these; the machine builds no such message.
+            // A user message never contains these blocks; the machine builds no such message.
             Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => {}
         }
     }
@@ -176,7 +177,7 @@ fn tool_result(
     if content.is_empty() {
         content.push(ToolResultContent::Text(Text::new("(no output)")));
     } else if target.kind == WireKind::Gemini && !content.iter().any(is_text) {
-        // A result of images only would have no `response` on this wire, which Vertex rejects.
+        // A result that consists of images only would have no `response` on this wire, which Vertex rejects.
         content.push(ToolResultContent::Text(Text::new("(see the image)")));
     }
     Ok(RigResult {

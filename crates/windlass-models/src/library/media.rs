@@ -1,6 +1,6 @@
 //! Converts images and documents to the library's form.
 //!
-//! Content that a wire does not support is replaced by a sentence.
+//! A sentence replaces content that a wire does not support.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ use windlass_machine::BlobRef;
 
 use crate::history::media::{as_text, bytes, left_out};
 
-/// An image, or a sentence if no provider accepts its type.
+/// Converts an image, or returns a sentence if no provider accepts its type.
 pub(crate) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => UserContent::Image(image),
@@ -30,7 +30,7 @@ pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResul
     })
 }
 
-/// A document: PDF unchanged, text as text, and a sentence for anything else.
+/// Converts a document: PDF unchanged, text as text. A sentence replaces any other type.
 pub(crate) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
     let bytes = bytes(call, blob)?;
     Ok(match as_text(name, blob, bytes) {

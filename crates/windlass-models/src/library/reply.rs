@@ -1,6 +1,6 @@
 //! Converts a finished reply to blocks.
 //!
-//! Missing and duplicate call ids are made unique here.
+//! This module makes missing and duplicate call ids unique.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::native::{self, Own};
 pub(crate) struct Streamed {
     /// The call, once its part has ended.
     pub id: Option<CallId>,
-    /// The fragments, joined.
+    /// The fragments, concatenated.
     pub arguments: String,
 }
 
@@ -94,8 +94,8 @@ fn block(kind: WireKind, origin: &Arc<Origin>, content: &AssistantContent) -> Op
         AssistantContent::Opaque(opaque) => opaque.replay.then(|| Block::Opaque {
             native: Arc::new(Native { origin: Arc::clone(origin), item: opaque.item.clone() }),
         }),
-        // An image that the model created, kept for its origin. Calls are converted elsewhere, and the library's enum
-        // is non-exhaustive.
+        // An image that the model created. It is kept for requests to its origin. Calls are converted
+        // elsewhere, and the library's enum is non-exhaustive.
         _ => content.native_item().map(|item| Block::Opaque {
             native: Arc::new(Native { origin: Arc::clone(origin), item: item.clone() }),
         }),
@@ -129,7 +129,7 @@ fn tool_call(
     })
 }
 
-/// The arguments as the model wrote them: from its item, or from the streamed text.
+/// Returns the arguments as the model wrote them: from the call's item, or from the streamed text.
 fn asked(call: &RigCall, item: Option<&Value>, streamed: &[Streamed]) -> String {
     let stated = ["/arguments", "/function/arguments"]
         .iter()

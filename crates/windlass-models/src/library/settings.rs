@@ -15,7 +15,7 @@ use crate::schema::{self, name_of};
 use crate::settings::{self, BUDGET_OUTPUT_MIN_TOKENS, Facts, Thinking, budget_of};
 use crate::table::Level;
 
-/// Whether the library maps the options itself, which it does for endpoints that it knows.
+/// Whether the library maps the options itself. It does so for endpoints that it knows.
 fn library_maps_reasoning(facts: &Facts<'_>) -> bool {
     match facts.kind {
         WireKind::Anthropic => facts.preset.dialect == Some("anthropic"),
@@ -125,7 +125,7 @@ fn map_reasoning(
                 (_, _) => return,
             };
             body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
-            // A known model has its own cap, far above this one.
+            // A known model has a separate cap, far above this one.
             if claude.is_none() {
                 request
                     .max_tokens
@@ -167,7 +167,8 @@ fn output_schema(
             })?;
             request.output_schema = Some(parsed);
         }
-        // The library delays a schema until a tool result has arrived; set here, it is sent at once.
+        // The library delays a schema until a tool result has
+        // arrived. A schema in this field is sent at once.
         WireKind::OpenaiChat => {
             let format = match facts.preset.schema {
                 ChatSchema::Schema => json!({"type": "json_schema", "json_schema": {

@@ -1,6 +1,6 @@
 //! Reads the finish reason from the provider's document, because the library merges several reasons into one.
 //!
-//! An unknown reason is passed on unchanged.
+//! An unknown reason is returned unchanged.
 
 use rig_core::completion::{CompletionResponse, FinishReason};
 use serde_json::Value;

@@ -41,7 +41,7 @@ impl ReplyStream {
     }
 
     fn delta(&mut self, event: StreamEvent) -> Option<Delta> {
-        // Parts count a reply's blocks; 2³² of them do not fit into any reply.
+        // Parts count a reply's blocks; no reply has 2³² of them.
         match event {
             StreamEvent::Text { part, text } => {
                 Some(Delta::Text { part: part.index() as u32, text: text.into() })
@@ -128,7 +128,7 @@ impl Stream for ReplyStream {
     }
 }
 
-/// The provider refused the prompt before the model read it: a reply without content.
+/// Creates the reply of a provider that refused the prompt before the model read it: a reply without content.
 fn refusal() -> ModelEvent {
     ModelEvent::Finished(Box::new(Reply {
         blocks: Vec::new(),

@@ -1,6 +1,7 @@
 //! Converts tools to the library's form.
 //!
-//! Schema parts that a provider would reject are rewritten; the tool still validates against the whole schema.
+//! Rewrites schema parts that a provider would reject. The tool still
+//! validates arguments against the whole schema.
 
 use rig_core::completion::ToolDefinition;
 use rig_core::message::ToolName;
@@ -10,7 +11,7 @@ use windlass_machine::FailureClass;
 use crate::config::WireKind;
 use crate::schema::for_gemini;
 
-/// The tools of a call in the library's form.
+/// Returns the tools of a call in the library's form.
 pub(crate) fn tools(call: &ModelCall, kind: WireKind) -> Result<Vec<ToolDefinition>, ModelError> {
     call.tools
         .iter()

@@ -1,6 +1,6 @@
-//! The library's wires, the oracle of ours.
+//! The library's wires, the oracle of Windlass's.
 //!
-//! Each is configured for an endpoint as ours is.
+//! Each wire is configured for an endpoint like the corresponding wire of Windlass.
 
 use bytes::Bytes;
 use http::Request;
@@ -24,10 +24,10 @@ use crate::library::failure;
 use crate::provider::endpoint::Endpoint;
 use crate::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 
-/// A chat endpoint that the library has no dialect for.
+/// The dialect for chat endpoints that the library does not know.
 const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");
 
-/// A messages endpoint that is not Anthropic's.
+/// The dialect for messages endpoints other than Anthropic's.
 const MESSAGES_COMPATIBLE: anthropic::Dialect = anthropic::compatible("anthropic-compatible", "", "", None);
 
 /// A wire of the library.
@@ -39,7 +39,7 @@ pub(crate) enum LibraryWire {
 }
 
 impl LibraryWire {
-    /// The wire of a model at an endpoint.
+    /// Creates the wire of a model at an endpoint.
     pub(crate) fn new(kind: WireKind, endpoint: &Endpoint, model: &str) -> Self {
         let base_url = endpoint.base_url.as_deref().unwrap_or_default();
         let key = endpoint.api_key.as_ref().map_or("", |key| key.expose()).to_owned();
@@ -79,7 +79,7 @@ impl LibraryWire {
         }
     }
 
-    /// The library's target for a history.
+    /// Returns the library's target for a history.
     pub(crate) fn target(&self) -> &dyn ReplayTarget {
         match self {
             Self::Messages(wire) => &**wire,
@@ -89,7 +89,7 @@ impl LibraryWire {
         }
     }
 
-    /// The HTTP request that the library would send.
+    /// Returns the HTTP request that the library would send.
     pub(crate) fn encode(
         &self,
         request: CompletionRequest,

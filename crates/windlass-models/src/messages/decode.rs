@@ -1,7 +1,7 @@
 //! Decodes the reply of a messages endpoint from its events.
 //!
-//! Each content block becomes one block, in the provider's order. Its item is kept if the provider would accept it
-//! back: thinking with its signature, a call with an object as its input.
+//! Each content block becomes one block, in the provider's order. The decoder keeps its item if the provider
+//! would accept the item in a later request: thinking with its signature, a call with an object as its input.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct MessagesDecoder {
     model: Option<String>,
     container: Option<Map<String, Value>>,
     stop: Option<StopReason>,
-    /// `message_stop` has arrived.
+    /// Whether `message_stop` has arrived.
     ended: bool,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct MessagesDecoder {
 struct Draft {
     index: u64,
     kind: Kind,
-    /// The item as it began; `text`, `thinking` and `input` are inserted at the end.
+    /// The initial item; `text`, `thinking` and `input` are inserted when the block ends.
     item: Map<String, Value>,
     /// Text, reasoning, or the JSON of an input.
     text: String,
-    /// `content_block_stop` has arrived.
+    /// Whether `content_block_stop` has arrived.
     stopped: bool,
 }
 
@@ -52,13 +52,13 @@ enum Kind {
     Call,
     /// A hosted tool's item, or an unknown one.
     Opaque,
-    /// Names the model that took over before any output.
+    /// Names the fallback model that replaced the requested one before any output.
     Fallback,
 }
 
 impl MessagesDecoder {
-    /// A decoder for one reply. Items of the reply are stored with `origin`; an unknown stop reason fails the reply
-    /// unless `lenient`.
+    /// Creates a decoder for one reply. Items of the reply are stored with `origin`; an unknown stop reason
+    /// fails the reply unless `lenient`.
     pub(crate) fn new(origin: Arc<Origin>, lenient: bool) -> Self {
         Self {
             origin,
@@ -233,7 +233,7 @@ impl MessagesDecoder {
                 let native = has_data.then(|| self.native(Own::Reasoning(""), item)).flatten();
                 Some(Block::Reasoning { native, text: Content::Inline(String::new()) })
             }
-            // A stopped block is complete, unless its input is not.
+            // A stopped block is complete, unless its input is incomplete.
             Kind::Call if is_cut && (!stopped || !is_object(&text)) => None,
             Kind::Call => self.call(item, text, at, ids),
             Kind::Opaque => {
@@ -312,7 +312,7 @@ impl Decoder for MessagesDecoder {
         // Some gateways send an error without a type.
         let kind = if name == "error" { name } else { event.kind.0.as_deref().unwrap_or_default() };
         match kind {
-            // Events after the stop reason are not part of the message.
+            // Events after the stop reason do not belong to the message.
             "content_block_start" | "content_block_delta" | "content_block_stop" if self.stop.is_some() => {}
             "message_delta" if self.stop.is_some() => {
                 if let Object(Some(usage)) = event.usage {
@@ -390,7 +390,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The delta of an event whose kind has no struct.
+/// Returns the delta of an event whose kind has no struct.
 fn rest(data: &[u8]) -> Map<String, Value> {
     let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
     let mut delta = object(event.get("delta").cloned().unwrap_or_default());

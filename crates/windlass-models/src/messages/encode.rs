@@ -1,7 +1,7 @@
 //! Encodes the messages of a messages request from the history into the body.
 //!
-//! Items that the endpoint created are sent back unchanged, thinking with its signature. Instructions are a separate
-//! field of the body.
+//! Items that the endpoint created are returned to it unchanged, thinking with its signature. Instructions
+//! are a separate field of the body.
 
 use serde_json::Value;
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -14,19 +14,19 @@ use crate::native;
 
 /// The endpoint that receives the request.
 pub(crate) struct Recipient<'a> {
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'a Origin,
-    /// The request offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
-    /// The model accepts system messages in the middle of a conversation.
+    /// Whether the model accepts system messages in the middle of a conversation.
     pub later_system: bool,
-    /// Thinking is bound to tools and instructions that may have changed, so none is sent.
+    /// Whether to send no thinking: the endpoint binds it to tools and instructions, which may have changed.
     pub drops_thinking: bool,
     /// Marks the end of the instructions for the cache. (SK-C11)
     pub mark: Option<&'a Value>,
-    /// The configuration replaces the instructions.
+    /// Whether the configuration replaces the instructions.
     pub own_system: bool,
-    /// The configuration names the container of hosted tools.
+    /// Whether the configuration names the container of hosted tools.
     pub own_container: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn messages(
     Ok(())
 }
 
-/// The instructions, and the turns including later system messages if the model accepts them.
+/// Returns the instructions and the turns. The turns include later system messages if the model accepts them.
 fn placed<'a>(
     instructions: Vec<&str>,
     turns: Vec<Turn<'a>>,
@@ -96,7 +96,8 @@ fn placed<'a>(
     let is_system = |turn: &Turn<'_>| matches!(turn, Turn::System(_));
     let first = turns.iter().position(|turn| !is_system(turn)).unwrap_or(turns.len());
     let is_folded = !later_system && turns[first..].iter().any(is_system);
-    // A system message is allowed here depending on the next other turn.
+    // The next turn that is not a system message decides whether a
+    // system message is allowed at this position.
     let before_assistant = |at: usize| {
         let next = turns[at + 1..].iter().find(|turn| !is_system(turn));
         next.is_none_or(|next| matches!(next, Turn::Assistant(_)))
@@ -121,7 +122,8 @@ fn placed<'a>(
             Turn::System(text) if at >= first && later_system && follows[at] => {
                 placed.push(Turn::System(text))
             }
-            // Among the instructions, it would change the prefix and invalidate the cache from there on.
+            // A later system message among the instructions would change the prefix
+            // and invalidate the cache after that point.
             Turn::System(text) if at >= first && later_system && slots[at + 1..].contains(&true) => {
                 deferred.push(text);
             }
@@ -151,13 +153,13 @@ fn ends_with_result(items: &[Item<'_>]) -> bool {
     kind.is_some_and(|kind| kind.ends_with("_tool_result"))
 }
 
-/// The id of a container, if the item is one.
+/// Returns the id of the container if the item is one.
 fn container(native: &Native) -> Option<&Value> {
     let item = native::whole(&native.item);
     (item.get("type")?.as_str()? == "container").then(|| item.get("container")).flatten()
 }
 
-/// The container of the last reply that has one: it keeps the state of hosted tools.
+/// Returns the container of the last reply that has one. The container keeps the state of hosted tools.
 fn newest_container(call: &ModelCall, origin: &Origin) -> Option<String> {
     let blocks = call.request.messages.iter().rev().flat_map(|message| message.blocks.iter().rev());
     blocks

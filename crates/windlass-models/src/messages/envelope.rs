@@ -12,10 +12,11 @@ use crate::schema;
 use crate::settings::{self, Facts, Mapping, Thinking, budget_of};
 use crate::table::{self, Level, ModelSpec};
 
-/// Requests that Anthropic drop thinking bound to other tools or instructions, instead of rejecting the request.
+/// Asks Anthropic to drop thinking that is bound to other tools or
+/// instructions, instead of rejecting the request.
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 
-/// The version in a Vertex body, which replaces the header. On Vertex, the URL names the model.
+/// The protocol version in a Vertex body, where it replaces the header. On Vertex, the URL names the model.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn thinking off");
@@ -55,7 +56,7 @@ pub(super) fn encode(
     let fields = [
         ("max_tokens", Some(max_tokens.unwrap_or(settings::UNKNOWN_MODEL_OUTPUT_TOKENS).into())),
         ("temperature", options.temperature.map(Value::from)),
-        // Stated explicitly, because gateways have different defaults. (SK-L2)
+        // Sent explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", (!tools.is_empty()).then(|| json!({"type": "auto"}))),
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
         (
@@ -154,7 +155,7 @@ fn elsewhere(facts: &Facts<'_>, wanted: Thinking) -> (Mapping, Option<u64>) {
             return (fields.map_or(Mapping::Nothing, Mapping::Fields), None);
         }
     };
-    // A known model has its own cap, far above this one.
+    // A known model has a separate cap, far above this one.
     let cap = (2 * u64::from(budget)).max(settings::BUDGET_OUTPUT_MIN_TOKENS);
     let fields = json!({"thinking": {"type": "enabled", "budget_tokens": budget}});
     (Mapping::Fields(fields), Some(cap).filter(|_| claude.is_none()))

@@ -26,7 +26,7 @@ pub(crate) struct Event<'a> {
     /// The initial state of the message.
     #[serde(borrow)]
     pub message: Object<Message<'a>>,
-    /// Totals at the end.
+    /// Total token counts at the end.
     pub usage: Object<MessagesUsage>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Message<'a> {
     /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
-    /// Totals of the prompt.
+    /// Total token counts of the prompt.
     pub usage: Object<MessagesUsage>,
     /// The container that hosted tools run in.
     pub container: Object<Map<String, Value>>,
@@ -86,7 +86,8 @@ struct OutputDetails {
 }
 
 impl MessagesUsage {
-    /// The final counts; absent ones are taken from the start. Some gateways report zeros at the end.
+    /// Combines the counts at the start and the end. Counts that are absent at the end are taken from
+    /// `start`. Some gateways report zeros at the end.
     pub(crate) fn totals(self, start: &Self) -> Usage {
         let of = |end: Count, start: Count| end.0.filter(|tokens| *tokens > 0).or(start.0).or(end.0);
         let cached = of(self.cache_read_input_tokens, start.cache_read_input_tokens);

@@ -1,6 +1,6 @@
-//! Determines which items of hosted tools are sent back: a use and its result only together.
+//! Determines which items of hosted tools are sent back: a call and its result only together.
 //!
-//! A use that is still running, in the last reply, is sent alone.
+//! A call in the last reply that is still running is sent alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ enum Side {
 }
 
 impl HostedPairs {
-    /// The pairs of a history among the items of `origin`.
+    /// Collects the pairs of a history among the items of `origin`.
     pub(crate) fn of<'a>(messages: impl Iterator<Item = &'a Message>, origin: &Origin) -> Self {
         let messages: Vec<&Message> = messages.collect();
         let mut sent = HashSet::new();
@@ -62,7 +62,8 @@ impl HostedPairs {
     }
 }
 
-/// Whether a block is sent as text or reasoning. A tool that is followed by either has stopped running.
+/// Whether a block is sent as text or reasoning. A hosted tool has
+/// stopped running if such a block follows it.
 fn says(block: &Block, origin: &Origin) -> bool {
     let is_own = turn::native_of(block).is_some_and(|native| *native.origin == *origin);
     match block {
@@ -76,7 +77,7 @@ fn says(block: &Block, origin: &Origin) -> bool {
     }
 }
 
-/// The side of a pair that an item represents, and the shared id.
+/// Returns the half of the pair that an item represents (call or result), and the id that both halves share.
 fn side(native: &Native) -> Option<(Side, String)> {
     let item = native::whole(&native.item);
     let kind = item.get("type")?.as_str()?;

@@ -1,4 +1,4 @@
-//! Random histories, for both encoders of a wire.
+//! Random histories for both encoders of a wire.
 //!
 //! A wire supplies the items that its endpoint might have created.
 
@@ -33,12 +33,12 @@ pub(crate) struct Items {
     pub ids: Vec<&'static str>,
 }
 
-/// The origin of a wire's own items.
+/// Returns the origin of a wire's own items.
 pub(crate) fn origin(kind: WireKind) -> Arc<Origin> {
     Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() })
 }
 
-/// The image and the documents that histories refer to.
+/// Returns the image and the documents that histories refer to.
 fn blobs() -> [(BlobRef, Bytes); 3] {
     [("image/png", "PNG"), ("application/pdf", "PDF"), ("text/csv", "a,b")].map(|(media_type, bytes)| {
         let digest = Digest::of(bytes.as_bytes());
@@ -52,12 +52,12 @@ fn file(at: usize) -> Block {
     if at == 0 { Block::Image { blob } } else { Block::File { name: format!("file-{at}"), blob } }
 }
 
-/// Texts, some of them blank.
+/// Generates texts, some of them blank.
 pub(crate) fn words() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), Just(" ".to_owned()), "[a-z\"\\\\é\n]{1,9}"]
 }
 
-/// An item that the wire created.
+/// Returns an item that the wire created.
 pub(crate) fn own(kind: WireKind, item: Value) -> Option<Arc<Native>> {
     Some(Arc::new(Native { origin: origin(kind), item }))
 }
@@ -74,7 +74,7 @@ fn user() -> impl Strategy<Value = Message> {
     prop::collection::vec(block, 1..4).prop_map(|blocks| Message { role: Role::User, blocks })
 }
 
-/// An assistant block that is not a call.
+/// Generates an assistant block that is not a call.
 fn said(items: &Items) -> impl Strategy<Value = Block> + use<> {
     let kind = items.kind;
     let reasoning = (words(), prop::sample::select(natives(kind, &items.reasoning)))
@@ -86,7 +86,7 @@ fn said(items: &Items) -> impl Strategy<Value = Block> + use<> {
     prop_oneof![4 => texts, 2 => reasoning, 1 => opaque]
 }
 
-/// A call without its result.
+/// Generates a call without its result.
 fn asked(items: &Items) -> impl Strategy<Value = ToolCall> + use<> {
     let ids = prop::sample::select(items.ids.clone());
     let arguments = prop::sample::select(vec![
@@ -107,7 +107,7 @@ fn asked(items: &Items) -> impl Strategy<Value = ToolCall> + use<> {
     })
 }
 
-/// An assistant message with calls, and their results.
+/// Generates an assistant message with calls, and their results.
 fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     let shown = prop_oneof![4 => words().prop_map(Block::text), 1 => (0..3_usize).prop_map(file)];
     let result = (prop::collection::vec(shown, 0..3), any::<bool>());
@@ -125,8 +125,8 @@ fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
             results.push(Block::ToolResult(ToolResult { call_id, name, content, error }));
             blocks.push(Block::ToolCall(call));
         }
-        // A message without content is not sent. The messages around it form one message for our encoder and two for
-        // the library, which then places images of results differently.
+        // A message without content is not sent. The messages around it form one message for Windlass's
+        // encoder and two for the library. The library then places images of results differently.
         if ids.is_empty() {
             blocks.push(Block::text("said"));
         }
@@ -138,7 +138,7 @@ fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     })
 }
 
-/// A history that begins with a user message.
+/// Generates a history that begins with a user message.
 pub(crate) fn history(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     let system = words().prop_map(|text| vec![Message::text(Role::System, text)]);
     let more = prop_oneof![4 => turn(items), 2 => user().prop_map(|user| vec![user]), 1 => system];
@@ -148,7 +148,7 @@ pub(crate) fn history(items: &Items) -> impl Strategy<Value = Vec<Message>> + us
     })
 }
 
-/// A call with this history, and with a tool `f` if `tools`.
+/// Builds a call with this history, and with a tool `f` if `tools`.
 pub(crate) fn call(messages: Vec<Message>, tools: bool, tail: String) -> ModelCall {
     let tool = ToolSpec {
         name: "f".into(),

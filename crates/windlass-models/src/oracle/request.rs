@@ -16,7 +16,7 @@ use crate::provider::endpoint::Endpoint;
 use crate::settings::Facts;
 use crate::wire::Wire;
 
-/// Settings of all kinds.
+/// Generates settings of all kinds.
 pub(crate) fn settings() -> impl Strategy<Value = ModelSettings> {
     let reasoning = prop::sample::select(vec![
         Reasoning::Auto,
@@ -52,8 +52,8 @@ pub(crate) fn settings() -> impl Strategy<Value = ModelSettings> {
     )
 }
 
-/// A tail, unless the last message is blank: after a blank message, the library takes an earlier reply for the last
-/// message.
+/// Returns the tail, unless the last message is blank: after a blank message, the library
+/// takes an earlier reply for the last message.
 pub(crate) fn tail_of(messages: &[Message], tail: String) -> String {
     let sends = |block: &Block| match block {
         Block::Text { text: Content::Inline(text), .. } => !text.trim().is_empty(),
@@ -63,8 +63,8 @@ pub(crate) fn tail_of(messages: &[Message], tail: String) -> String {
     if last.iter().any(sends) { tail } else { String::new() }
 }
 
-/// Replaces all arguments by the same object. A call sent as text has its arguments as written, while the library sorts
-/// their keys.
+/// Replaces all arguments by the same object. A call that is sent as text contains the arguments as the model
+/// wrote them, while the library sorts their keys.
 pub(crate) fn plain_arguments(messages: &mut [Message]) {
     for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
         if let Block::ToolCall(call) = block {
@@ -73,7 +73,7 @@ pub(crate) fn plain_arguments(messages: &mut [Message]) {
     }
 }
 
-/// Empties blank texts. They are not sent, but for the library they separate paired items.
+/// Replaces blank texts by empty ones. Neither is sent, but blank texts separate paired items in the library.
 pub(crate) fn unblank(messages: &mut [Message]) {
     for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
         if let Block::Text { text, native } = block
@@ -85,7 +85,7 @@ pub(crate) fn unblank(messages: &mut [Message]) {
     }
 }
 
-/// Both encoders' bodies for a call.
+/// Returns the bodies of both encoders for a call.
 pub(crate) fn bodies(kind: WireKind, provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     let endpoint = Endpoint::sample(provider, kind);
     let spec = info::find(endpoint.preset.dialect, model);
@@ -111,7 +111,7 @@ pub(crate) fn bodies(kind: WireKind, provider: &str, model: &str, call: &ModelCa
     [ours, theirs].map(|request| serde_json::from_slice(request.body()).unwrap())
 }
 
-/// Asserts that two bodies are equal. Prints them item by item otherwise.
+/// Asserts that two bodies are equal. Otherwise, prints them item by item.
 pub(crate) fn assert_same(list: &str, bodies: &[Value; 2], what: &str) {
     let show = |body: &Value| {
         let mut lines: Vec<String> = body[list].as_array().unwrap().iter().map(sorted).collect();
@@ -129,7 +129,7 @@ fn sorted(value: &Value) -> String {
     value.to_string()
 }
 
-/// Both encode each model of the table alike, at its provider and for each setting.
+/// Asserts that both encode each model of the table alike, at its provider and for each setting.
 #[test]
 fn each_model_is_asked_alike() {
     const SETTINGS: [Reasoning; 6] = [
@@ -165,7 +165,7 @@ fn each_model_is_asked_alike() {
     assert_eq!(differing.len(), 0, "{}", differing[..differing.len().min(20)].join("\n"));
 }
 
-/// The fields that have a value, without messages and instructions.
+/// Returns the fields that have a value, without messages and instructions.
 fn beside_messages(mut body: Value) -> Value {
     let fields = body.as_object_mut().unwrap();
     let is_list = |key: &str| {

@@ -1,6 +1,6 @@
 //! A provider's address, key and settings, resolved from the configuration.
 //!
-//! It makes no request.
+//! This module sends no request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::config::{ProviderConfig, Secret, WireKind};
 use crate::provider::preset::Preset;
 
-/// Time to open a connection. Providers answer in well under a second, or not at all.
+/// Maximum time to open a connection. Providers accept connections in well under a second, or not at all.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Finds a variable.
+/// Returns the value of an environment variable.
 pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A provider with address and key.
@@ -22,19 +22,19 @@ pub(crate) struct Endpoint {
     pub preset: &'static Preset,
     /// The configured settings.
     pub config: ProviderConfig,
-    /// The URL; `None` if the cloud's SDK knows it.
+    /// The URL; `None` if the cloud's SDK determines it.
     pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<Secret>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
-    /// Finds variables.
+    /// Looks up environment variables.
     #[cfg(feature = "bedrock")]
     pub lookup: Lookup,
 }
 
 impl Endpoint {
-    /// The wire of a model at this endpoint.
+    /// Returns the wire of a model at this endpoint.
     pub(crate) fn kind(&self, model: &str) -> WireKind {
         let usual = || self.preset.cloud.map_or(self.preset.wire, |cloud| cloud.wire(model));
         self.config.wire.unwrap_or_else(usual)
@@ -43,7 +43,7 @@ impl Endpoint {
 
 #[cfg(all(test, feature = "testing"))]
 impl Endpoint {
-    /// The endpoint of a built-in provider, or of an unnamed one.
+    /// Creates the endpoint of a built-in provider, or of an unnamed one.
     pub(crate) fn sample(provider: &str, wire: WireKind) -> Self {
         let preset = crate::provider::preset::by_name(provider);
         let preset = preset.unwrap_or(&crate::provider::preset::UNNAMED);

@@ -1,6 +1,6 @@
 //! The built-in providers, as data. (SK-L14)
 //!
-//! It contains addresses, variables and quirks only; no code depends on a name.
+//! The table contains URLs, variables and quirks only; no code depends on a provider's name.
 
 use crate::cloud::Cloud;
 use crate::config::WireKind;
@@ -11,15 +11,15 @@ pub(crate) struct Preset {
     pub name: &'static str,
     /// The wire.
     pub wire: WireKind,
-    /// The URL; `None` if each account has its own.
+    /// The URL; `None` if each account has a separate one.
     pub base_url: Option<&'static str>,
-    /// The key's variables, tried in order.
+    /// The environment variables of the key, tried in order.
     pub keys: &'static [&'static str],
-    /// Whether it works without a key.
+    /// Whether the provider works without a key.
     pub key_optional: bool,
-    /// Its dialect of the wire, and its section of the table of models.
+    /// The provider's dialect of the wire, and its section of the table of models.
     pub dialect: Option<&'static str>,
-    /// Whether assistant messages carry `reasoning_content`.
+    /// When assistant messages contain `reasoning_content`.
     pub reasoning_content: ReasoningContent,
     /// How the chat wire constrains an answer to a schema.
     pub schema: ChatSchema,
@@ -27,7 +27,7 @@ pub(crate) struct Preset {
     pub marked: Option<&'static str>,
     /// Whether `/v1` is part of each path instead of the URL.
     pub versioned_paths: bool,
-    /// The cloud, whose sign-in replaces a key.
+    /// The cloud that authenticates the requests in place of a key.
     pub cloud: Option<Cloud>,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct Preset {
 pub(crate) enum ReasoningContent {
     /// Never sent.
     Strip,
-    /// On every assistant message once one has it.
+    /// On every assistant message, if one of them has it.
     WhenSeen,
-    /// On every assistant message once one has it or reasoning is on.
+    /// On every assistant message, if one of them has it or reasoning is on.
     WhenOn,
 }
 
-/// What a chat endpoint accepts as `response_format`.
+/// The kinds of `response_format` that a chat endpoint accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChatSchema {
     /// A JSON schema.
     Schema,
-    /// JSON mode only: the answer is some JSON object.
+    /// JSON mode only: the answer may be any JSON object.
     Object,
 }
 
-/// The API version of Azure deployments if none is configured; the latest generally available one.
+/// The API version of Azure deployments if none is configured: the latest generally available version.
 pub(crate) const AZURE_API_VERSION: &str = "2024-10-21";
 
 const CHAT: Preset = Preset {
@@ -177,7 +177,7 @@ static PRESETS: &[Preset] = &[
     ),
     chat("deepinfra", "https://api.deepinfra.com/v1/openai", &["DEEPINFRA_API_KEY"]),
     Preset { name: "databricks", keys: &["DATABRICKS_API_KEY", "DATABRICKS_TOKEN"], ..CHAT },
-    // The key is the cloud's API key; without one, its SDK signs in as in other programs.
+    // The key is the cloud's API key. Without a key, the cloud's SDK finds credentials as in other programs.
     Preset {
         name: "bedrock",
         wire: WireKind::Converse,
@@ -187,7 +187,7 @@ static PRESETS: &[Preset] = &[
         cloud: Some(Cloud::Bedrock),
         ..CHAT
     },
-    // The key is an access token of the account. Claude models use their own wire.
+    // The key is an access token of the account. Claude models use a separate wire.
     Preset {
         name: "vertex",
         wire: WireKind::Gemini,

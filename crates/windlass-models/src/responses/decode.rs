@@ -1,7 +1,7 @@
 //! Decodes the reply of a responses endpoint from its events.
 //!
-//! Each output item becomes one block, in output order. A block keeps its item if the provider's final statement
-//! contains it; reasoning is kept only together with the item that follows it.
+//! Each output item becomes one block, in output order. A block keeps its item if the provider's final
+//! statement contains the item. Reasoning is kept only together with the item that follows it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use crate::stream::decoder::Decoder;
 use crate::stream::lenient::{self, List, Object};
 use crate::stream::sse::Flow;
 
-/// Most items of a response. Replies have a handful.
+/// Maximum number of items in a response. Typical replies have fewer than ten.
 const ITEMS_MAX: usize = 4_096;
 
-/// Items that the client must execute. Windlass offers none of these tools, so it has no result to send back.
+/// Types of items that the client must execute. Windlass offers none of these
+/// tools, so it has no result to send back.
 const CLIENT_EXECUTED: [&str; 5] =
     ["computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"];
 
@@ -32,16 +33,16 @@ pub(crate) struct ResponsesDecoder {
     lenient: bool,
     /// The items in the order in which they began.
     items: Vec<Draft>,
-    /// The newest item at each output index.
+    /// The position of the newest item at each output index.
     indexed: HashMap<u64, usize>,
-    /// The item of the last event.
+    /// The position of the item of the last event.
     current: Option<usize>,
-    /// A refusal is part of a message.
+    /// Whether a message contained a refusal.
     refused: bool,
     end: Option<End>,
 }
 
-/// How the response ended.
+/// The end of the response: its finish reason or failure.
 struct End {
     stop: StopReason,
     usage: Usage,
@@ -49,8 +50,8 @@ struct End {
 }
 
 impl ResponsesDecoder {
-    /// A decoder for one reply. Items of the reply are stored with `origin`; an unknown finish reason fails the reply
-    /// unless `lenient`.
+    /// Creates a decoder for one reply. Items of the reply are stored with `origin`; an unknown finish reason
+    /// fails the reply unless `lenient`.
     pub(crate) fn new(origin: Arc<Origin>, lenient: bool) -> Self {
         Self {
             origin,
@@ -63,8 +64,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The item of an event: the one at its index or with its id. An event with neither belongs to the open item of the
-    /// last event.
+    /// Finds the item of an event, by its index or its id. An event with neither
+    /// belongs to the open item of the last event.
     fn addressed(&self, index: Option<u64>, id: Option<&str>, kind: Kind) -> Option<usize> {
         if let Some(at) = index.and_then(|index| self.indexed.get(&index)) {
             return Some(*at);
@@ -127,7 +128,7 @@ impl ResponsesDecoder {
                 self.begin(event.output_index.0, &item, deltas)?
             }
         };
-        // An ended item has its final text.
+        // The text of an ended item is final.
         if self.items[at].open {
             let part = if stream == Stream::Summary { event.summary_index } else { event.content_index };
             deltas.extend(self.items[at].add_text(stream, part.0.unwrap_or(0), more));
@@ -164,7 +165,7 @@ impl ResponsesDecoder {
             {
                 at
             }
-            // The item was already stated.
+            // The provider has already stated this item.
             Some((_, draft)) if id.is_some() && draft.id.as_deref() == id => return Ok(()),
             Some(_) | None => self.begin(index, &item, deltas)?,
         };
@@ -228,7 +229,7 @@ impl ResponsesDecoder {
             };
             taken.insert(at);
             if let Value::Object(item) = output[index].take() {
-                // A removed item leaves its type at its index.
+                // A removed item leaves an object with its type at its index.
                 output[index] = Value::Object(Map::from_iter(
                     item.get("type").map(|kind| ("type".to_owned(), kind.clone())),
                 ));
@@ -257,7 +258,7 @@ impl ResponsesDecoder {
         Ok(Flow::End)
     }
 
-    /// Decodes an event without a type: a whole response, or an error.
+    /// Decodes an event without a type: a complete response, or an error.
     fn untyped(&mut self, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
         let fields = serde_json::from_slice::<Map<String, Value>>(data).unwrap_or_default();
         let has = |key: &str| fields.contains_key(key);
@@ -274,11 +275,11 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The blocks in output order.
+    /// Returns the blocks in output order.
     fn blocks(&mut self, is_cut: bool) -> Result<Vec<Block>, ModelError> {
         let mut items = std::mem::take(&mut self.items);
         items.sort_by_key(|item| (item.place.unwrap_or(u64::MAX), item.part));
-        // From the first unstated item on, an item may lack another one that it needs.
+        // Items after the first unstated one may depend on an item that is missing.
         let mut kept = items.iter().position(|item| !item.is_stated()).unwrap_or(items.len());
         if kept < items.len() {
             while kept > 0 && items[kept - 1].kind == Kind::Reasoning {
@@ -350,7 +351,7 @@ impl ResponsesDecoder {
         }
         let name = ToolName::from(draft.name.as_str());
         let own = Own::Call { id: &id, name: name.as_str(), asked: &asked };
-        // The item of a renamed call has another call's id.
+        // The item of a renamed call contains another call's id.
         let native = draft.item.filter(|_| !is_renamed).and_then(|item| self.native(own, item));
         Ok(Some(Block::ToolCall(ToolCall { id, name, asked: Content::Inline(asked), native })))
     }
@@ -363,7 +364,7 @@ impl ResponsesDecoder {
 impl Decoder for ResponsesDecoder {
     fn event(&mut self, _: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
         let data = data.trim_ascii();
-        // The end is a separate event.
+        // The end of the response is a separate event.
         if data.is_empty() || data == b"[DONE]" {
             return Ok(Flow::More);
         }
@@ -405,7 +406,7 @@ impl Decoder for ResponsesDecoder {
             Some("response.function_call_arguments.delta" | "response.custom_tool_call_input.delta") => {
                 self.arguments(&event, deltas);
             }
-            // Additions of later protocol versions, and repetitions of deltas.
+            // Events that later protocol versions add, and events that repeat deltas.
             Some(_) => {}
         }
         Ok(Flow::More)

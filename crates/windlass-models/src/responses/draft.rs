@@ -1,34 +1,35 @@
 //! One output item of a response while its events arrive.
 //!
-//! It does not know the other items.
+//! A draft does not depend on the other items.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::Delta;
 
 /// An item in progress.
 pub(crate) struct Draft {
-    /// Its place in the live display.
+    /// The number of the item's part in the live display.
     pub part: u32,
-    /// Its position in the reply, if the provider sent a unique one.
+    /// The item's position in the reply, if the provider sent a unique one.
     pub place: Option<u64>,
     pub kind: Kind,
     /// The provider's id of the item.
     pub id: Option<String>,
-    /// Its end has not arrived.
+    /// Whether the end of the item has not arrived.
     pub open: bool,
     /// The item in the provider's final statement.
     pub item: Option<Map<String, Value>>,
     /// Text, reasoning, arguments or input received so far.
     pub text: String,
-    /// The kind of delta that the text came from, and the part of the item.
+    /// The kind of delta that contained the text, and the index of the item's part.
     streamed: Option<(Stream, u64)>,
     /// The id that a result of the call names.
     pub call_id: Option<String>,
     /// The tool; empty until it is known.
     pub name: String,
-    /// The call's name was sent to the live display.
+    /// Whether the call's name was sent to the live display.
     announced: bool,
-    /// How much of the arguments or input was sent to the live display, in bytes; `None` before the first fragment.
+    /// Number of bytes of the arguments or the input that were sent to the live
+    /// display; `None` before the first fragment.
     shown: Option<usize>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) enum Kind {
     Opaque,
 }
 
-/// The kinds of delta that carry text.
+/// The kinds of delta that contain text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Text of a message, or of a refusal.
@@ -59,7 +60,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The kind of item that this delta belongs to.
+    /// Returns the kind of the items to which this delta belongs.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Text => Kind::Message,
@@ -69,7 +70,7 @@ impl Stream {
 }
 
 impl Kind {
-    /// The kind of an item.
+    /// Returns the kind of an item.
     pub(crate) fn of(item: &Map<String, Value>) -> Self {
         match text_field(item, "type") {
             Some("message") => Self::Message,
@@ -80,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is a call, of either kind.
+    /// Whether the item is a call, of either kind.
     pub(crate) fn is_call(self) -> bool {
         matches!(self, Self::Function | Self::Custom)
     }
@@ -92,7 +93,7 @@ impl Kind {
 }
 
 impl Draft {
-    /// An item as it begins.
+    /// Creates a draft from the initial state of an item.
     pub(crate) fn new(part: u32, place: Option<u64>, item: &Map<String, Value>) -> Self {
         let kind = Kind::of(item);
         let initial = match kind {
@@ -121,8 +122,8 @@ impl Draft {
         self.item.is_some()
     }
 
-    /// Adds text to a message or to reasoning. A new part of reasoning is a new paragraph. A second kind of delta
-    /// repeats the first one and is ignored.
+    /// Adds text to a message or to reasoning. A new part of reasoning is a new paragraph. A second kind of
+    /// delta repeats the text of the first kind and is ignored.
     pub(crate) fn add_text(&mut self, stream: Stream, index: u64, more: &str) -> Option<Delta> {
         let added = match self.streamed {
             Some((first, _)) if first != stream => return None,
@@ -180,7 +181,8 @@ impl Draft {
             Kind::Message | Kind::Reasoning => {
                 let stated = text_of(self.kind, &item);
                 if stated.is_empty() {
-                    // Raw reasoning is not inserted: as a summary, it would be one that the provider never wrote.
+                    // Raw reasoning is not inserted: the item would contain
+                    // a summary that the provider never wrote.
                     let is_summary = !matches!(self.streamed, Some((Stream::Reasoning, _)));
                     if !self.text.is_empty() && is_summary {
                         state_text(self.kind, &mut item, &self.text);
@@ -211,7 +213,7 @@ impl Draft {
             self.text = stated;
         }
         if !self.text.starts_with(&shown) {
-            // Emitted text stays; the reply uses the final statement.
+            // Emitted text is not retracted; the reply uses the final statement.
             return;
         }
         self.show_call(deltas);
@@ -231,7 +233,7 @@ impl Draft {
         }
     }
 
-    /// Adds the encrypted content that the final statement has for reasoning that came without it.
+    /// Adds the encrypted content from the final statement to reasoning that arrived without it.
     pub(crate) fn add_ciphertext(&mut self, stated: &Map<String, Value>) {
         const CIPHERTEXT: &str = "encrypted_content";
         let filled =
@@ -244,7 +246,7 @@ impl Draft {
         }
     }
 
-    /// Whether the arguments of a call are complete. None at all count as an empty object.
+    /// Whether the arguments of a call are complete. Absent arguments are an empty object.
     pub(crate) fn is_whole(&self) -> bool {
         match self.kind {
             Kind::Custom => self.is_stated(),
@@ -254,7 +256,7 @@ impl Draft {
         }
     }
 
-    /// A call's arguments as JSON text.
+    /// Returns a call's arguments as JSON text.
     pub(crate) fn asked(&self) -> String {
         match self.kind {
             Kind::Custom => json!({ "input": self.text }).to_string(),
@@ -277,17 +279,17 @@ impl Draft {
     }
 }
 
-/// The id of an item, unless it is empty.
+/// Returns the id of an item, unless it is empty.
 pub(crate) fn id_of(item: &Map<String, Value>) -> Option<&str> {
     text_field(item, "id").filter(|id| !id.is_empty())
 }
 
-/// A field that is a string.
+/// Returns a field that is a string.
 pub(crate) fn text_field<'v>(item: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
     item.get(key).and_then(Value::as_str)
 }
 
-/// Some gateways send an empty id or the word `null` for a call without an id.
+/// Returns the id of a call. Some gateways send an empty id or the word `null` for a call without an id.
 fn call_id(item: &Map<String, Value>) -> Option<String> {
     text_field(item, "call_id").filter(|id| !id.is_empty() && *id != "null").map(str::to_owned)
 }
@@ -304,7 +306,8 @@ fn stated_arguments(kind: Kind, item: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The text of an item: a message's parts joined; the summary of reasoning, or else its content.
+/// Returns the text of an item: a message's parts, concatenated; the
+/// summary of reasoning, or else its content.
 fn text_of(kind: Kind, item: &Map<String, Value>) -> String {
     let texts = |key: &str| -> Vec<&str> {
         match item.get(key) {

@@ -1,6 +1,7 @@
 //! Encodes the input of a responses request from the history into the body.
 //!
-//! Items that the endpoint created are sent back unchanged. Any other block becomes an item without a provider's id.
+//! Items that the endpoint created are returned to it unchanged. Any other block
+//! becomes an item without a provider's id.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,21 +16,21 @@ use crate::native;
 
 /// The endpoint that receives the request.
 pub(crate) struct Recipient<'a> {
-    /// The origin that its replies are stored with.
+    /// The origin that is stored with the endpoint's replies.
     pub origin: &'a Origin,
-    /// The model reads images.
+    /// Whether the model reads images.
     pub reads_images: bool,
-    /// The request offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
-    /// Instructions are a separate field of the body instead of items.
+    /// Whether instructions are a separate field of the body instead of items.
     pub instructions_apart: bool,
-    /// The configuration does not replace the instructions.
+    /// Whether the instructions are sent. False if the configuration replaces them.
     pub sends_instructions: bool,
-    /// The provider stores no copy of earlier replies.
+    /// Whether the provider stores no copy of earlier replies.
     pub stateless: bool,
 }
 
-/// Appends the input of a call to a body, and its instructions.
+/// Appends the input and the instructions of a call to a body.
 pub(crate) fn input(call: &ModelCall, recipient: &Recipient<'_>, body: &mut Body) -> Result<(), ModelError> {
     let rules = Rules {
         origin: recipient.origin,
@@ -78,7 +79,7 @@ fn fitted(id: &str) -> Cow<'_, str> {
     match turn::legal_id(id) {
         Cow::Borrowed(id) if !id.ends_with('_') => Cow::Borrowed(id),
         legal => match legal.trim_end_matches('_') {
-            // An id without any valid character is replaced by its hash.
+            // A hash replaces an id without any valid character.
             "" => Cow::Owned(blake3::hash(id.as_bytes()).to_hex()[..16].to_owned()),
             trimmed => Cow::Owned(trimmed.to_owned()),
         },
@@ -89,7 +90,7 @@ struct Writer<'a, 'b> {
     recipient: &'b Recipient<'b>,
     body: &'b mut Body,
     is_first: bool,
-    /// Number of other endpoints' texts so far; each gets an id.
+    /// Number of texts of other endpoints so far; each gets an id.
     texts: usize,
     /// The ids of calls with free text as their input.
     custom: HashSet<&'a str>,
@@ -145,7 +146,7 @@ impl<'a> Writer<'a, '_> {
                 self.body.data_url("application/pdf", bytes);
                 self.body.raw(",\"filename\":\"document.pdf\"}");
             }
-            // A result contains no results.
+            // A tool result never contains another result.
             Part::Result(_) => {}
         }
     }
@@ -157,7 +158,8 @@ impl<'a> Writer<'a, '_> {
     }
 
     fn assistant(&mut self, items: &'a [Item<'a>]) {
-        // Without a stored copy, an item after reasoning without encrypted content has lost its pair.
+        // Without a stored copy, reasoning without encrypted content is
+        // not sent, so the item after it has no pair.
         let mut is_unpaired = false;
         for item in items {
             if let Item::Reasoning { text, native } = item {

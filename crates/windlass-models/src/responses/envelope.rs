@@ -1,6 +1,6 @@
 //! The fields of a responses request other than its input.
 //!
-//! Fields that depend on the history (the instructions) are not included.
+//! The instructions, which depend on the history, are not among them.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -29,7 +29,7 @@ pub(super) fn encode(
     let fields = [
         ("max_output_tokens", options.max_output_tokens.map(Value::from)),
         ("temperature", options.temperature.map(Value::from)),
-        // Stated explicitly, because gateways have different defaults. (SK-L2)
+        // Sent explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", facts.tools.then(|| "auto".into())),
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
         ("text", settings.output_schema.as_ref().map(format)),

@@ -41,7 +41,7 @@ pub(crate) struct Response<'a> {
     /// The state of the response.
     #[serde(borrow)]
     pub status: Text<'a>,
-    /// Why it is incomplete.
+    /// Why the response is incomplete.
     #[serde(borrow)]
     pub incomplete_details: Object<IncompleteDetails<'a>>,
     /// All items.

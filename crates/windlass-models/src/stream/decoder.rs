@@ -10,7 +10,7 @@ use crate::stream::sse::Flow;
 
 /// Reads the events of one reply.
 pub(crate) trait Decoder: Send {
-    /// Reads one event and appends deltas for the live display. The first error ends the reply.
+    /// Reads one event and appends deltas for the live display. The reply ends with the first error.
     fn event(&mut self, name: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError>;
 
     /// Returns the reply after the provider or the connection has ended it. A reply that the provider did not end is an

@@ -1,6 +1,6 @@
 //! A reply read from server-sent events by a wire's decoder.
 //!
-//! Nothing is spawned. Dropping the stream closes the connection.
+//! The stream spawns no task. Dropping it closes the connection.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,10 +19,11 @@ use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 use crate::transport::{ByteStream, Link, LinkOptions, Remainder};
 
-/// Largest body of a reply. The engine limits text; this limits other content, such as generated images.
+/// Maximum size of a reply's body, in bytes. The engine limits the text; this limit also covers other
+/// content, such as generated images.
 const BODY_MAX_BYTES: usize = 128 * 1024 * 1024;
 
-/// The stream of one call. Nothing is sent before it is polled.
+/// The stream of one call. It sends the request when it is first polled.
 pub(crate) struct EventStream {
     state: State,
     reader: EventReader,
@@ -36,13 +37,13 @@ pub(crate) struct EventStream {
 enum State {
     Opening(BoxFuture<'static, Result<ByteStream, ModelError>>),
     Reading(ByteStream),
-    /// Ended; the remaining deltas are passed on first.
+    /// The reply has ended; the stream first emits the remaining deltas.
     Ended(Box<Result<Reply, ModelError>>),
     Done,
 }
 
 impl EventStream {
-    /// A stream that sends `request` and reads the reply with `decoder`.
+    /// Creates a stream that sends `request` and decodes the reply with `decoder`.
     pub(crate) fn new(
         link: Link,
         request: Request<Bytes>,
@@ -78,7 +79,7 @@ impl EventStream {
         }
     }
 
-    /// Ends the reply. The endpoint reads the rest of the body, so that the connection can be reused.
+    /// Ends the reply. The endpoint reads the rest of the body later, so that the connection can be reused.
     fn end(&mut self, outcome: Result<Reply, ModelError>) {
         let whole = outcome.is_ok();
         // Dropping the body moves its rest to `remainder`.

@@ -1,4 +1,4 @@
-//! Lenient parsing of a provider's JSON fields: a value of another type counts as absent.
+//! Lenient parsing of a provider's JSON fields: a value of another type is treated as absent.
 //!
 //! Text is borrowed from the event if it has no escapes.
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(crate) struct Text<'a>(pub Option<Cow<'a, str>>);
 
 impl Text<'_> {
-    /// The string, unless it is absent or empty.
+    /// Returns the string, unless it is absent or empty.
     pub(crate) fn filled(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.is_empty())
     }
@@ -44,8 +44,8 @@ impl<T> Default for List<T> {
     }
 }
 
-/// Repairs the bytes of an invalid event: invalid UTF-8 is replaced, as in browsers, and of duplicate keys the last
-/// value is kept. Returns `None` if the event is not JSON or has another form.
+/// Repairs the bytes of an invalid event: replaces invalid UTF-8, as browsers do, and keeps the last value of
+/// duplicate keys. Returns `None` if the event is not JSON or has another form.
 pub(crate) fn repaired(data: &[u8], error: &serde_json::Error) -> Option<Vec<u8>> {
     if std::str::from_utf8(data).is_err() {
         return Some(String::from_utf8_lossy(data).into_owned().into_bytes());
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Count {
                 Ok(Count(Some(count)))
             }
             fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-                // Exact up to 2^53, far beyond any count.
+                // Floating-point numbers are exact up to 2^53, far above any token count.
                 let is_count = number.fract() == 0.0 && (0.0..9e15).contains(&number);
                 Ok(Count(is_count.then_some(number as u64)))
             }

@@ -1,4 +1,4 @@
-//! Server-sent events, split off the chunks of a body.
+//! Parses the chunks of a body into server-sent events.
 //!
 //! Implements the parsing rules of the WHATWG specification
 //! (<https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>) for `data` and `event`.
@@ -7,7 +7,8 @@
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
 
-/// Largest event. Only generated images come near it: about 20 megabytes in base64.
+/// Maximum size of an event, in bytes. Only generated images are
+/// nearly as large: about 20 megabytes in base64.
 const EVENT_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Whether a reply continues after an event.
@@ -19,7 +20,7 @@ pub(crate) enum Flow {
     End,
 }
 
-/// Splits a body into events, regardless of its chunks.
+/// Splits a body into events, for chunks of any size.
 #[derive(Default)]
 pub(crate) struct EventReader {
     /// The beginning of a line whose end has not arrived.
@@ -29,15 +30,16 @@ pub(crate) struct EventReader {
     /// The `data` lines of the current event, joined by line feeds.
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a carriage return; a following line feed belongs to it.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line ending.
     after_return: bool,
-    /// A first line has been read, so a byte-order mark can no longer follow.
+    /// Whether a first line has been read. A byte-order mark is allowed only before it.
     started: bool,
 }
 
 impl EventReader {
-    /// Passes each complete event of a chunk, with its name and data, to `handle`. Stops at [`Flow::End`] or an error
-    /// and ignores the rest of the chunk. An event without its blank line is incomplete and is never passed on.
+    /// Passes each complete event of a chunk, with its name and data, to `handle`. Stops at
+    /// [`Flow::End`] or an error and ignores the rest of the chunk. An event without its final blank
+    /// line is incomplete and is never passed to `handle`.
     pub(crate) fn read(
         &mut self,
         mut chunk: &[u8],
@@ -82,7 +84,7 @@ impl EventReader {
         }
     }
 
-    /// Processes one whole line. Returns whether it ended an event with data.
+    /// Processes one complete line. Returns whether the line ended an event with data.
     fn read_line(&mut self, line: &[u8]) -> bool {
         const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
         let line = if self.started { line } else { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) };
@@ -127,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// The events of a body that arrives in these chunks, as `name=data`.
+    /// Returns the events of a body that arrives in these chunks, as `name=data`.
     fn events<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let mut reader = EventReader::default();
         let mut seen = Vec::new();

@@ -7,7 +7,7 @@ use windlass_engine::port::model::Price;
 
 use super::*;
 
-/// The line of a model of the library, as `parse` reads it.
+/// Returns the line of a model of the library, in the format that `parse` reads.
 fn line_of(spec: &LibrarySpec) -> String {
     let compat = &spec.compat;
     assert!(matches!(compat.thinking_off.as_deref(), None | Some("between_tools")));

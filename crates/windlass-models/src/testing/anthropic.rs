@@ -1,12 +1,12 @@
 //! Scenarios of the Anthropic messages wire.
 //!
-//! The bytes follow the public protocol; the texts are made up.
+//! The bytes follow the public protocol; the texts are invented.
 
 use serde_json::{Value, json};
 
 use super::named;
 
-/// The frames of a scenario of this wire.
+/// Returns the frames of a scenario of this wire.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     Some(match name {
         "anth-ok" => ok(),
@@ -67,7 +67,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The first frames of a reply, up to the middle of its first block.
+/// Returns the first frames of a reply, up to the middle of its first block.
 pub(super) fn beginning() -> Vec<String> {
     ok().into_iter().take(6).collect()
 }

@@ -1,14 +1,14 @@
 //! Scenarios of Bedrock's Converse wire, in the binary frames of AWS event streams.
 //!
-//! Events and framing follow the public protocol; the texts are invented. The kit has its own encoder, so that it tests
-//! the SDK's decoder.
+//! Events and framing follow the public protocol; the texts are invented. The test kit has a separate
+//! encoder, so that it tests the SDK's decoder.
 
 use serde_json::{Value, json};
 
 /// The content type of the body.
 pub(super) const CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
 
-/// The frames of a scenario of this wire.
+/// Returns the frames of a scenario of this wire.
 pub(super) fn frames(name: &str) -> Option<Vec<Vec<u8>>> {
     Some(match name {
         "br-ok" => ok(),
@@ -43,7 +43,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<Vec<u8>>> {
     })
 }
 
-/// The first frames of a reply that stops.
+/// Returns the first frames of a reply that stalls.
 pub(super) fn beginning() -> Vec<Vec<u8>> {
     vec![start(), grown(0, json!({"text": "partial"}))]
 }
@@ -98,8 +98,8 @@ fn event(kind: &str, payload: &Value) -> Vec<u8> {
     frame("event", kind, payload)
 }
 
-/// One message: a prelude of both lengths with its checksum, string headers, the payload, and a checksum of all (the
-/// AWS specification "Amazon Event Stream").
+/// Encodes one message: a prelude of both lengths with its checksum, string headers, the payload, and a
+/// checksum of the whole message (the AWS specification "Amazon Event Stream").
 fn frame(message_type: &str, kind: &str, payload: &Value) -> Vec<u8> {
     /// The type byte of a string header.
     const STRING: u8 = 7;
@@ -109,7 +109,7 @@ fn frame(message_type: &str, kind: &str, payload: &Value) -> Vec<u8> {
     for (name, value) in
         [(":message-type", message_type), (kind_header.as_str(), kind), (":content-type", "application/json")]
     {
-        // Names and values of the kit are shorter than 256 bytes.
+        // Names and values in the test kit are shorter than 256 bytes.
         headers.push(name.len() as u8);
         headers.extend_from_slice(name.as_bytes());
         headers.push(STRING);
@@ -127,7 +127,7 @@ fn frame(message_type: &str, kind: &str, payload: &Value) -> Vec<u8> {
     whole
 }
 
-/// CRC-32 as in ISO 3309, bit by bit: a few hundred bytes a scenario.
+/// Computes CRC-32 as in ISO 3309, bit by bit. The input is only a few hundred bytes per scenario.
 fn crc32(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xEDB8_8320;
     !bytes.iter().fold(u32::MAX, |sum, byte| {

@@ -1,6 +1,6 @@
 //! Scenarios of the chat completions wire.
 //!
-//! The bytes follow the public protocol; the texts are made up.
+//! The bytes follow the public protocol; the texts are invented.
 
 use serde_json::{Map, Value, json};
 
@@ -8,11 +8,11 @@ use super::data;
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// An absurd token count: twenty of them exceed 64 bits.
+/// An implausible token count: the sum of twenty of them overflows 64 bits.
 const HUGE: u64 = 1_000_000_000_000_000_000;
 
-/// The frames of a scenario of this wire. `oai-flood-2000` is a text of 2,000 chunks, `oai-calls500` a reply with 500
-/// calls.
+/// Returns the frames of a scenario of this wire. `oai-flood-2000` is a text of 2,000
+/// chunks, `oai-calls500` a reply with 500 calls.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     if let Some(count) = name.strip_prefix("oai-flood-") {
         return Some(flood(count.parse().ok()?));
@@ -83,7 +83,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// Scenarios about how a reply ends.
+/// Returns the frames of a scenario about how a reply ends.
 fn endings(name: &str) -> Option<Vec<String>> {
     Some(match name {
         "oai-maxtok" => finished(vec![
@@ -124,7 +124,8 @@ fn endings(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// A gateway that never sends a finish reason; the last reply breaks off in the middle of a call.
+/// Returns the replies of a gateway that never sends a finish reason. The
+/// last reply ends in the middle of a call.
 fn no_reason(kind: &str) -> Option<Vec<String>> {
     let weather = |arguments| vec![calls(&[call(Some(0), "call_A", "get_weather", arguments)])];
     match kind {

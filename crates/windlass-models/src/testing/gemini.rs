@@ -1,12 +1,12 @@
 //! Scenarios of the Gemini wire.
 //!
-//! The bytes follow the public protocol; the texts are made up.
+//! The bytes follow the public protocol; the texts are invented.
 
 use serde_json::{Value, json};
 
 use super::data;
 
-/// The frames of a scenario of this wire.
+/// Returns the frames of a scenario of this wire.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     Some(match name {
         "gem-ok" => ok(),

@@ -1,9 +1,9 @@
 //! A model provider that replays difficult cases of the real wire formats over plain TCP, and keeps every request.
 //!
-//! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport: `@clean`
-//! closes the connection after the last frame, `@reset` breaks off the body, `-307`, `-429`, `-529`, `-502html` and
-//! `-html200` send a status or page, `-noheaders` never responds, `-headers` sends endless headers, `-plain` sends
-//! plain text, and `-stall` stops in the middle.
+//! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport:
+//! `@clean` closes the connection after the last frame, `@reset` resets the connection in the middle of the
+//! body, `-307`, `-429`, `-529`, `-502html` and `-html200` send a status or page, `-noheaders` never
+//! responds, `-headers` sends endless headers, `-plain` sends plain text, and `-stall` stops in the middle.
 
 mod anthropic;
 mod bedrock;
@@ -37,7 +37,7 @@ use crate::stream::sse::{EventReader, Flow};
 pub struct LoggedRequest {
     /// The scenario with its suffixes.
     pub scenario: String,
-    /// The path after the scenario, query included.
+    /// The path after the scenario, including the query.
     pub path: String,
     /// Header names in lower case, in order.
     pub headers: Vec<(String, String)>,
@@ -48,7 +48,7 @@ pub struct LoggedRequest {
 }
 
 impl LoggedRequest {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -82,25 +82,25 @@ impl ProviderServer {
             while let Ok((stream, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::Relaxed);
                 let shared = Arc::clone(&shared);
-                // Broken connections are part of many scenarios.
+                // Errors of a connection are ignored: many scenarios break the connection.
                 tokio::spawn(async move { serve(stream, &shared).await.ok() });
             }
         });
         Ok(Self { address, log, gone, connections, task })
     }
 
-    /// The URL of a scenario, to which a wire appends its path.
+    /// Returns the URL of a scenario, to which a wire appends its path.
     pub fn url(&self, scenario: &str) -> String {
         format!("http://{}/{scenario}", self.address)
     }
 
-    /// Every request received so far.
+    /// Returns every request received so far.
     pub fn requests(&self) -> Vec<LoggedRequest> {
-        // A panic cannot leave the list half written: it is only pushed to and cloned.
+        // A panic cannot leave the list invalid: the code only appends to the list and clones it.
         self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// How many connections were opened so far.
+    /// Returns the number of connections opened so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ impl ProviderServer {
     /// Waits until `count` clients have disconnected in the middle of a response.
     pub async fn disconnected(&self, count: usize) {
         let mut gone = self.gone.clone();
-        // The sender lives as long as the accepting task, which ends with `self`.
+        // The sender lives as long as the accept task, which ends with `self`.
         gone.wait_for(|seen| *seen >= count).await.ok();
     }
 }
@@ -119,7 +119,7 @@ impl Drop for ProviderServer {
     }
 }
 
-/// The frames of a scenario; `None` if it does not exist.
+/// Returns the frames of a scenario; `None` if the scenario does not exist.
 pub fn scenario(name: &str) -> Option<Vec<String>> {
     anthropic::frames(name)
         .or_else(|| chat::frames(name))
@@ -127,31 +127,31 @@ pub fn scenario(name: &str) -> Option<Vec<String>> {
         .or_else(|| gemini::frames(name))
 }
 
-/// The deltas and outcome of a chat reply whose body arrives in these chunks.
+/// Decodes a chat reply whose body arrives in these chunks. Returns the deltas and the outcome.
 pub(crate) fn read_chat_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::OpenaiChat.api().to_owned(), model: "p/m".into() });
     read_reply(ChatDecoder::new(Dialect::of("", true), origin), pieces)
 }
 
-/// The deltas and outcome of a messages reply whose body arrives in these chunks.
+/// Decodes a messages reply whose body arrives in these chunks. Returns the deltas and the outcome.
 pub(crate) fn read_messages_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::Anthropic.api().to_owned(), model: "p/m".into() });
     read_reply(MessagesDecoder::new(origin, true), pieces)
 }
 
-/// The deltas and outcome of a Gemini reply whose body arrives in these chunks.
+/// Decodes a Gemini reply whose body arrives in these chunks. Returns the deltas and the outcome.
 pub(crate) fn read_generate_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::Gemini.api().to_owned(), model: "p/m".into() });
     read_reply(GenerateDecoder::new(origin, true), pieces)
 }
 
-/// The deltas and outcome of a responses reply whose body arrives in these chunks.
+/// Decodes a responses reply whose body arrives in these chunks. Returns the deltas and the outcome.
 pub(crate) fn read_responses_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::OpenaiResponses.api().to_owned(), model: "p/m".into() });
     read_reply(ResponsesDecoder::new(origin, true), pieces)
 }
 
-/// What a decoder returned.
+/// The deltas and the outcome that a decoder returned.
 type Outcome = (Vec<Delta>, Result<Reply, ModelError>);
 
 fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
@@ -171,22 +171,22 @@ fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'
     (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
 }
 
-/// Decodes a responses reply in one piece and in two, for fuzzing. A panic is a finding.
+/// Decodes a responses reply, whole and split into two chunks, for fuzzing. A panic is a finding.
 pub fn responses_reply(bytes: &[u8]) {
     assert_eq!(read_responses_reply([bytes]), read_responses_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Decodes a Gemini reply in one piece and in two, for fuzzing. A panic is a finding.
+/// Decodes a Gemini reply, whole and split into two chunks, for fuzzing. A panic is a finding.
 pub fn generate_reply(bytes: &[u8]) {
     assert_eq!(read_generate_reply([bytes]), read_generate_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Decodes a messages reply in one piece and in two, for fuzzing. A panic is a finding.
+/// Decodes a messages reply, whole and split into two chunks, for fuzzing. A panic is a finding.
 pub fn messages_reply(bytes: &[u8]) {
     assert_eq!(read_messages_reply([bytes]), read_messages_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Decodes a chat reply in one piece and in two, for fuzzing. A panic is a finding.
+/// Decodes a chat reply, whole and split into two chunks, for fuzzing. A panic is a finding.
 pub fn chat_reply(bytes: &[u8]) {
     assert_eq!(read_chat_reply([bytes]), read_chat_reply(halves(bytes)), "pieces do not matter");
 }
@@ -197,12 +197,12 @@ fn halves(bytes: &[u8]) -> [&[u8]; 2] {
     [first, second]
 }
 
-/// One server-sent event without a name.
+/// Encodes one server-sent event without a name.
 fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// One server-sent event named after its type.
+/// Encodes one server-sent event, named after its type.
 fn named(value: &Value) -> String {
     let name = value.get("type").and_then(Value::as_str).unwrap_or_default();
     format!("event: {name}\ndata: {value}\n\n")
@@ -254,7 +254,7 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> std::io::Result<Opti
     }))
 }
 
-/// Responds to a request. Returns `false` if the connection ends with it.
+/// Responds to a request. Returns `false` if the server closes the connection after this response.
 async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) -> std::io::Result<bool> {
     if let Some((status, headers, body)) = whole_answer(name) {
         let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
@@ -267,7 +267,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     }
     if name.ends_with("-headers") {
         stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
-        // Until the client disconnects.
+        // Sends headers until the client disconnects.
         while stream.write_all(b"x-more: and more\r\n").await.is_ok() {}
         return Ok(false);
     }
@@ -298,7 +298,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     Ok(true)
 }
 
-/// The content type and the frames of a scenario's body.
+/// Returns the content type and the frames of a scenario's body.
 fn frames(name: &str, stalls: bool) -> (&'static str, Vec<Vec<u8>>) {
     if name.starts_with("br-") {
         let frames = if stalls { Some(bedrock::beginning()) } else { bedrock::frames(name) };
@@ -310,14 +310,14 @@ fn frames(name: &str, stalls: bool) -> (&'static str, Vec<Vec<u8>>) {
     (content_type, frames.into_iter().map(String::into_bytes).collect())
 }
 
-/// Returns once the client has closed its side.
+/// Returns once the client has closed its side of the connection.
 async fn wait_for_leave(stream: &mut BufReader<TcpStream>, shared: &Shared) {
     let mut rest = [0; 64];
     while matches!(stream.read(&mut rest).await, Ok(count) if count > 0) {}
     shared.gone.send_modify(|gone| *gone += 1);
 }
 
-/// Status, headers and body of a scenario that is not a stream.
+/// Returns status, headers and body of a scenario that is not a stream.
 fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
     const JSON: &str = "content-type: application/json\r\nrequest-id: req_1\r\n";
     const LATER: &str = "content-type: application/json\r\nrequest-id: req_1\r\nretry-after: 7\r\n\

@@ -1,12 +1,12 @@
 //! Scenarios of the OpenAI responses wire.
 //!
-//! The bytes follow the public protocol; the texts are made up.
+//! The bytes follow the public protocol; the texts are invented.
 
 use serde_json::{Value, json};
 
 use super::named;
 
-/// The frames of a scenario of this wire.
+/// Returns the frames of a scenario of this wire.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     Some(match name {
         "resp-ok" => {
@@ -127,7 +127,8 @@ fn custom() -> Vec<String> {
     ]
 }
 
-/// A gateway that omits positions and beginnings, and sends the encrypted content only at the end.
+/// The reply of a gateway that omits positions and beginnings, and
+/// sends the encrypted content only at the end.
 fn bare() -> Vec<String> {
     let reasoning = |ciphertext: Value| {
         json!({"id": "rs_1", "type": "reasoning", "encrypted_content": ciphertext,
@@ -170,7 +171,7 @@ fn hosted() -> Vec<String> {
     ]
 }
 
-/// The items of the reply in the provider's final statement.
+/// Returns the items of the reply in the provider's final statement.
 fn output() -> Value {
     json!([
         {"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAENC1",

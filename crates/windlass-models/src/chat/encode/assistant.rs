@@ -1,6 +1,6 @@
 //! Encodes assistant messages: text, reasoning, calls, and provider-specific parts.
 //!
-//! Items that the endpoint created are sent back unchanged; another endpoint's reasoning is omitted.
+//! Items that the endpoint created are returned to it unchanged; another endpoint's reasoning is omitted.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::native;
 impl<'a> Writer<'a, '_> {
     /// Writes an assistant message. Returns whether it has content to send.
     pub(super) fn assistant(&mut self, message: &'a Message) -> Result<bool, ModelError> {
-        // Ids of a foreign message are kept if they are valid on every wire.
+        // Ids of another provider's message are kept if they are valid on every wire.
         let own = message.blocks.iter().any(|block| self.own(native_of(block)).is_some())
             || message.calls().all(|call| native::is_plain_id(&call.id));
         let mut turn = Turn::default();
@@ -143,7 +143,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// The item, if this endpoint created it.
+    /// Returns the item if this endpoint created it.
     fn own(&self, native: Option<&'a Native>) -> Option<&'a Native> {
         native.filter(|native| *native.origin == *self.recipient.origin)
     }
@@ -195,7 +195,7 @@ struct Turn<'a> {
     /// Reasoning by field.
     reasoning: Vec<(String, String)>,
     reasoned: bool,
-    /// Further fields of the message.
+    /// Additional fields of the message.
     fields: Map<String, Value>,
     calls: Vec<SentCall<'a>>,
 }

@@ -1,6 +1,7 @@
-//! Recorded and damaged replies: both decoders produce the same, and no truncated reply counts as complete.
+//! Recorded and damaged replies: both decoders produce the same result,
+//! and accept no truncated reply as complete.
 //!
-//! The bytes of a reply may arrive in any chunks.
+//! The bytes of a reply may arrive in chunks of any size.
 
 use windlass_machine::{Block, FailureClass};
 
@@ -41,8 +42,8 @@ const ORACLE: Oracle = Oracle {
     ours: |pieces| reading(testing::read_chat_reply(pieces)),
     theirs,
     scenarios: &SCENARIOS,
-    // A call that cannot be answered makes the reply incomplete, while the library omits the call. An empty reason
-    // counts as none: `[DONE]` alone does not prove that the arguments are complete.
+    // A call that cannot be answered makes the reply incomplete, while the library omits the call. An empty
+    // reason is treated as absent: `[DONE]` alone does not prove that the arguments are complete.
     explained: |ours| {
         failed_with(ours, "a tool call without a name") || failed_with(ours, "an incomplete tool call")
     },
@@ -72,7 +73,7 @@ fn a_cut_reply_is_never_complete() {
     ORACLE.check_cut();
 }
 
-/// Our decoding of chunks with these choices: stop reason or failure class, then the blocks.
+/// Decodes chunks with these choices. Returns the stop reason or the failure class, then the blocks.
 fn read(choices: &[&str]) -> String {
     let frames = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
     let body = frames.collect::<String>() + "data: [DONE]\n\n";
@@ -117,7 +118,7 @@ fn what_single_endpoints_send() {
         read(&[r#"{"delta":{"content":[{"type":"refusal","refusal":"No."}]},"finish_reason":"stop"}"#]),
         "Refusal No."
     );
-    // OpenRouter sends an error beside a choice.
+    // OpenRouter sends an error in the same chunk as a choice.
     let body = r#"data: {"error":{"code":502,"message":"gone"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}"#;
     let failed = testing::read_chat_reply([body.as_bytes(), b"\n\n"]).1.unwrap_err();
     assert_eq!((failed.class, failed.status), (FailureClass::Transient, Some(502)));

@@ -1,6 +1,6 @@
 //! Random histories: both encoders write the same messages for every kind of chat endpoint.
 //!
-//! The fields other than the messages are compared as well, for all settings.
+//! The tests also compare the fields other than the messages, for all settings.
 
 use proptest::prelude::*;
 use rig_core::completion::ReplayTarget;
@@ -38,8 +38,8 @@ const MODELS: [(&str, &str); 16] = [
     ("qwen", "qwen3"),
 ];
 
-/// Items that a chat endpoint might have created. Ids of the responses wire are excluded: the library keeps their bar
-/// only if it fills in a reasoning field.
+/// Returns items that a chat endpoint might have created. Ids of the responses wire are excluded: the library
+/// keeps the bar in them only if it fills in a reasoning field.
 fn items() -> Items {
     let details = json!([{"type": "reasoning.text", "text": null, "signature": "S", "index": 0}]);
     let call = json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": null}, "extra": {"s": 1}});
@@ -57,7 +57,7 @@ fn items() -> Items {
     }
 }
 
-/// Both encoders' bodies.
+/// Returns the bodies of both encoders.
 fn bodies(provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     let endpoint = endpoint(provider);
     let wire = wire(&endpoint, model);
@@ -84,7 +84,7 @@ fn bodies(provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     [ours, theirs].map(|request| comparable(serde_json::from_slice(request.body()).unwrap()))
 }
 
-/// Places the reasoning where the chat wire sends it, for the library.
+/// Moves the reasoning in the library's messages to the field in which the chat wire sends it.
 fn place_reasoning(messages: &mut Vec<LibraryMessage>, target: &dyn ReplayTarget, field: ReasoningField) {
     let is_reasoning = |block: &AssistantContent| matches!(block, AssistantContent::Reasoning(_));
     for message in messages.iter_mut() {
@@ -106,8 +106,9 @@ fn place_reasoning(messages: &mut Vec<LibraryMessage>, target: &dyn ReplayTarget
     messages.retain(|message| !is_empty(message));
 }
 
-/// A body without intended differences. Arguments are sent as the model wrote them, while the library re-encodes them.
-/// A required reasoning field precedes the calls. Adjacent images produce one sentence, even across an empty message.
+/// Removes the intended differences from a body. Windlass sends arguments as the model wrote them, while the
+/// library re-encodes them. A required reasoning field precedes the calls. Adjacent images produce one
+/// sentence, even across an empty message.
 fn comparable(mut body: Value) -> Value {
     let messages = body.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {
@@ -152,13 +153,14 @@ proptest! {
         // results.
         let tools = tools || provider == "llamacpp";
         if !tools || matches!(provider, "perplexity" | "hyperbolic") {
-            // Calls sent as text have the arguments as written; the library sorts their keys.
+            // Calls that are sent as text contain the arguments as the model
+            // wrote them; the library sorts their keys.
             request::plain_arguments(&mut messages);
         }
         let tail = request::tail_of(&messages, tail);
         let mut call = history::call(messages, tools, tail);
-        // We send a schema at once, while the library delays it until after tool use. Cache marks belong to another
-        // endpoint.
+        // Windlass sends a schema at once, while the library delays it until after tool
+        // use. Cache marks are for other endpoints.
         call.request.settings = ModelSettings { output_schema: None, cache: CacheMarks::Off, ..settings };
         check(provider, model, &call);
     }

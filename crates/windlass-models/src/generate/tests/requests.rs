@@ -1,6 +1,7 @@
 //! Random histories and settings: both encoders write the same requests.
 //!
-//! The library writes fields without a value, and marks parts that are no thoughts; ours omits both.
+//! The library writes fields without a value, and marks parts that are not
+//! thoughts. Windlass's encoder omits both.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Random histories and settings: both encoders write the same requests.
 //!
-//! The library sends a blank text with the item that it creates for it, which Anthropic rejects; ours omits it.
+//! The library sends a blank text together with the item that it creates for the text,
+//! which Anthropic rejects. Windlass omits both.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ fn items() -> Items {
     }
 }
 
-/// A body without blank texts, and without turns that consist of them.
+/// Returns a body without blank texts and without turns that consist of blank texts.
 fn comparable(mut body: Value) -> Value {
     let messages = body["messages"].as_array_mut().unwrap();
     for message in messages.iter_mut() {
@@ -75,8 +76,8 @@ proptest! {
         let mut call = history::call(messages, tools, tail);
         call.request.settings = settings;
         let bodies = bodies(WireKind::Anthropic, provider, model, &call).map(comparable);
-        // If thinking is bound and the provider cannot drop it, the library sends it as text, and all other items as
-        // another model's.
+        // If thinking is bound and the provider cannot drop it, the library sends the thinking as text, and
+        // all other items as another model's.
         let is_adaptive = bodies[1]["thinking"].is_null() || bodies[1]["thinking"]["type"] == "adaptive";
         prop_assume!(is_adaptive || !model.ends_with("-5-5"));
         assert_same("messages", &bodies, &format!("{provider}/{model}"));

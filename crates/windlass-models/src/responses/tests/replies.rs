@@ -23,8 +23,8 @@ const ORACLE: Oracle = Oracle {
         "resp-bare",
         "resp-hosted",
     ],
-    // A call that cannot be answered, or that is incomplete, makes the reply incomplete. The library omits the former
-    // and dispatches the latter.
+    // A call that cannot be answered, or that is incomplete, makes the reply incomplete. The library omits
+    // the first kind and dispatches the second.
     explained: |ours| {
         failed_with(ours, "a tool call without a name") || failed_with(ours, "an incomplete tool call")
     },
@@ -36,7 +36,7 @@ fn recorded_replies_are_read_alike() {
     ORACLE.check_recorded();
 }
 
-/// Our decoding of these events: stop reason or failure class, then the blocks.
+/// Decodes these events. Returns the stop reason or the failure class, then the blocks.
 fn read(events: &[&str]) -> String {
     let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     match testing::read_responses_reply([body.as_bytes()]).1 {
@@ -68,12 +68,12 @@ fn what_ends_a_response() {
     let whole = ends("completed", "null");
     let filtered = ends("incomplete", r#"{"reason":"content_filter"}"#);
     let capped = ends("incomplete", r#"{"reason":"max_output_tokens"}"#);
-    // In a complete response, a call without a final statement counts if its arguments are complete.
+    // In a complete response, a call without a final statement is valid if its arguments are complete.
     assert_eq!(read(&[&begun, some, &whole]), "Truncated");
     assert_eq!(read(&[&begun, some, rest, &whole]), "ToolCalls f{\"a\":1}");
     assert_eq!(read(&[&begun, some, rest, &filtered]), "Refusal");
     assert_eq!(read(&[&begun, &capped]), "MaxTokens");
-    // Statuses that are no end.
+    // Statuses that do not end a response.
     assert_eq!(read(&[&ends("failed", "null")]), "Transient");
     assert_eq!(read(&[&ends("cancelled", "null")]), "Transient");
     assert_eq!(read(&[&ends("in_progress", "null")]), "Truncated");

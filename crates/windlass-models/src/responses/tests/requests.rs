@@ -44,8 +44,8 @@ fn items() -> Items {
     }
 }
 
-/// A body without intended differences. Arguments are sent as the model wrote them, while the library re-encodes them.
-/// Texts of another endpoint have our ids.
+/// Removes the intended differences from a body. Windlass sends arguments as the model wrote them, while the
+/// library re-encodes them. Texts of another endpoint have ids from Windlass.
 fn comparable(mut body: Value) -> Value {
     for item in body["input"].as_array_mut().unwrap() {
         let is_made =
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// The result of a call with free text as its input, including a call whose id was adapted.
+/// The result of a call with free text as its input has the matching type, also if the call's id was adapted.
 #[test]
 fn a_custom_call_gets_a_custom_result() {
     let item = items().calls[1].clone();
