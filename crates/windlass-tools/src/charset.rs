@@ -1,10 +1,10 @@
-//! Decodes bytes from the web by the encoding that a byte order mark, a header or the text's head names.
+//! Decodes bytes from the web by the encoding that a byte order mark, a header or the head of the text names.
 //!
-//! It does not guess: invalid bytes become U+FFFD and are reported.
+//! The decoder does not guess: it replaces invalid bytes by U+FFFD and reports them.
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// Bytes searched for a page's encoding, as in browsers.
+/// Number of bytes searched for a page's encoding, as in browsers.
 const HEAD_BYTES: usize = 1024;
 
 /// A decoded text, and whether it had invalid bytes.
@@ -27,7 +27,7 @@ pub(crate) fn decode(bytes: &[u8], content_type: Option<&str>) -> Decoded {
     Decoded { text: text.into_owned(), is_lossy }
 }
 
-/// The media type of a `Content-Type`, in lower case and without parameters.
+/// Returns the media type of a `Content-Type`, in lower case and without parameters.
 pub(crate) fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
@@ -61,7 +61,7 @@ fn parameter<'a>(kind: &'a str, wanted: &str) -> Option<&'a str> {
     })
 }
 
-/// The encoding that an HTML or XML text declares in its head: `<meta charset="…">`, `encoding="…"`.
+/// Returns the encoding that an HTML or XML text declares in its head: `<meta charset="…">`, `encoding="…"`.
 fn in_head(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]).to_ascii_lowercase();
     let labelled = |word: &str| {
@@ -76,7 +76,7 @@ fn in_head(bytes: &[u8]) -> Option<&'static Encoding> {
         false if head.contains("<meta") => labelled("charset"),
         false => None,
     };
-    // A head that was read as ASCII cannot be in a two-byte encoding.
+    // A head that was decoded as ASCII cannot be in a two-byte encoding.
     found.map(|encoding| if encoding.output_encoding() == encoding { encoding } else { UTF_8 })
 }
 

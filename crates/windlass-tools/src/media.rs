@@ -1,11 +1,12 @@
 //! Detects media types of files from their bytes and names.
 //!
-//! It reads no file.
+//! This module reads no file.
 
 use windlass_engine::tool::image_type;
 
-/// Returns the media type of a file, from its bytes and the extension of its name. The extension counts only if the bytes
-/// allow it: a text file named `a.docx` is plain text. Returns `None` for unknown binary data.
+/// Returns the media type of a file, from its bytes and the extension of its name. The
+/// extension is used only if it does not contradict the bytes: a text file named `a.docx` is
+/// plain text. Returns `None` for unknown binary data.
 pub fn media_type(name: &str, bytes: &[u8]) -> Option<&'static str> {
     if let Some(image) = image_type(bytes) {
         return Some(image);

@@ -1,8 +1,9 @@
-//! The sandbox of commands: which files a command can access, whether it has network, and which system calls it can
-//! make. Linux only: Landlock for files, seccomp for calls, a PID namespace.
+//! The sandbox of commands: the files that a command can access, its network access, and the system calls
+//! that it can make. Linux only: Landlock for files, seccomp for calls, a PID namespace.
 //!
-//! It starts no process. Access is an allow list; the kernel denies everything else, also to the command's descendants.
-//! It cannot protect part of a folder that a command may write (such as `.git/hooks`).
+//! This module starts no process. Access is an allow list; the kernel denies everything else,
+//! also to the command's descendants. The sandbox cannot protect part of a folder that a
+//! command may write (such as `.git/hooks`).
 
 mod files;
 mod filter;
@@ -21,7 +22,7 @@ pub(crate) use self::opening::Opened;
 use self::opening::{Opening, still_leads_to};
 pub use self::support::{Support, support};
 
-/// What happens if the kernel cannot enforce the sandbox.
+/// The behavior if the kernel cannot enforce the sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// Commands are refused.
@@ -29,7 +30,7 @@ pub enum Isolation {
     Required,
     /// Commands run with the restrictions that the kernel can enforce.
     Preferred,
-    /// Commands run without a sandbox, as any program of the user.
+    /// Commands run without a sandbox, like any other program of the user.
     Off,
 }
 
@@ -38,16 +39,16 @@ pub enum Isolation {
 pub struct Sandbox {
     /// Whether the kernel must enforce the sandbox.
     pub isolation: Isolation,
-    /// Whether commands have network access, including other programs on this machine. Unix sockets of other programs
-    /// stay inaccessible where a command could use them to escape the sandbox.
+    /// Whether commands have network access, including other programs on this machine. Unix sockets of other
+    /// programs stay inaccessible if a command could use them to escape the sandbox.
     pub network: bool,
     /// Files and folders that commands may read and execute, in addition to those of the system. A path through a
     /// symbolic link grants nothing and blocks every command, because a writer of the link could redirect it.
     pub read: Vec<PathBuf>,
-    /// Files and folders that commands may change, in addition to the working folder. Must not go through links, as with
-    /// `read`.
+    /// Files and folders that commands may change, in addition to the working folder. Their paths must not go
+    /// through links, as with `read`.
     pub write: Vec<PathBuf>,
-    /// Paths that no list may contain: the store, and people's messages.
+    /// Paths that no list may contain, such as the store and the users' messages.
     pub hidden: Vec<PathBuf>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Openings {
 pub(crate) struct Confinement {
     ruleset: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
-    /// What the command may change.
+    /// The files and folders that the command may change.
     pub(crate) places: Vec<Opened>,
 }
 
@@ -81,20 +82,21 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The configured paths that go through a link and therefore block every command, each with the reason.
+    /// Returns the configured paths that go through a link and therefore
+    /// block every command, each with the reason.
     pub fn blocked(&self) -> Vec<String> {
         let Openings { read, write, .. } = Openings::new(self.clone());
         read.iter().chain(&write).filter_map(|opening| opening.now(&[]).err()).collect()
     }
 
-    /// The folders of a search path whose programs a command can run.
+    /// Returns the folders of a search path whose programs a command can run.
     pub(crate) fn search_path(&self, path: &str) -> String {
         if self.isolation == Isolation::Off { path.to_owned() } else { files::search_path(self, path) }
     }
 }
 
 impl Openings {
-    /// Resolves the configured paths now.
+    /// Resolves the configured paths at this time.
     pub(crate) fn new(sandbox: Sandbox) -> Self {
         let opened = |key, paths: &[PathBuf]| paths.iter().map(|path| Opening::new(key, path)).collect();
         let (read, write) = (opened("read", &sandbox.read), opened("write", &sandbox.write));
@@ -106,7 +108,7 @@ impl Openings {
 
     /// Returns an error if commands in a folder could reach a hidden path.
     fn keep_apart(&self, folder: &Path) -> Result<(), String> {
-        // Without a sandbox, the system's folders are as accessible as everything else.
+        // Without a sandbox, the system's folders are as accessible as all others.
         let system = files::system().filter(|_| self.sandbox.isolation != Isolation::Off);
         let own = self.read.iter().chain(&self.write).map(Opening::path);
         for open in [folder].into_iter().chain(own).chain(system) {
@@ -152,27 +154,28 @@ impl Openings {
 }
 
 impl Confinement {
-    /// Whether the sandbox restricts anything.
+    /// Whether the sandbox restricts the command at all.
     pub(crate) fn holds(&self) -> bool {
         self.ruleset.is_some() || !self.filters.is_empty()
     }
 
-    /// Applies the sandbox to the calling process irreversibly. Allocates nothing and takes no lock, because it runs
-    /// between fork and exec.
+    /// Applies the sandbox to the calling process irreversibly. The function allocates no memory and takes no
+    /// lock, because it runs between fork and exec.
     ///
     /// # Safety
     ///
-    /// Call only in a forked process that is about to execute another program.
+    /// Call this function only in a forked process that is about to execute another program.
     pub(crate) unsafe fn take_on(&self) -> io::Result<()> {
         if !self.holds() {
             return Ok(());
         }
-        // SAFETY: the arguments follow the manual; no memory is passed.
+        // SAFETY: the arguments follow the manual, and none is a pointer.
         checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
         if let Some(ruleset) = &self.ruleset {
-            // Added last, because a namespace has a separate `/proc` that exists only now.
+            // `/proc` is added last, because a new namespace has a
+            // separate `/proc` that did not exist before.
             files::open_processes(ruleset);
-            // SAFETY: the descriptor is open as long as `self` lives; no memory is passed.
+            // SAFETY: the descriptor is open as long as `self` lives, and no argument is a pointer.
             checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
         }
         for filter in &self.filters {
@@ -193,7 +196,7 @@ fn checked(returned: libc::c_long) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Resolves links in a path whose end need not exist.
+/// Resolves the links in a path. The end of the path need not exist.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for (nth, above) in path.ancestors().enumerate() {

@@ -1,7 +1,7 @@
 //! Runs commands: starts them in a namespace if the kernel has one, reads their output, and ends them with their
 //! descendants.
 //!
-//! `sandbox` restricts them, and the tools format their results.
+//! `sandbox` restricts the commands, and the tools format their results.
 
 mod job;
 mod launch;

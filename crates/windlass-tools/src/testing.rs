@@ -9,7 +9,7 @@ use crate::api::is_description;
 use crate::charset::decode;
 use crate::reader::{Format, Reader, Request, is_readable};
 
-/// A change of valid bytes: at a position, remove some bytes and insert others.
+/// A change of valid bytes: the position, the number of bytes to remove, and the bytes to insert.
 pub type Change = (usize, usize, Vec<u8>);
 
 /// Parses a web page, a Word document, and a page of search results.
@@ -19,7 +19,7 @@ pub fn documents(bytes: &[u8]) {
     }
 }
 
-/// Decodes the body of an HTTP response; the first line is its content type.
+/// Decodes the body of an HTTP response. The first line is the content type.
 pub fn body(bytes: &[u8]) {
     let (head, body) = bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0));
     let decoded = decode(body, std::str::from_utf8(head).ok());
@@ -31,7 +31,7 @@ pub fn api_description(bytes: &[u8]) {
     let _ = is_description(&String::from_utf8_lossy(bytes));
 }
 
-/// Applies changes to valid bytes; a position beyond the end wraps around.
+/// Applies changes to valid bytes. A position beyond the end wraps around.
 pub fn change(bytes: &[u8], changes: &[Change]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     for (place, removed, inserted) in changes {
@@ -42,7 +42,7 @@ pub fn change(bytes: &[u8], changes: &[Change]) -> Vec<u8> {
     changed
 }
 
-/// Lists the forbidden rights that a reader process still has.
+/// Returns the forbidden rights that a reader process still has.
 pub fn rights_of(reader: &Reader) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let read = runtime.map(|runtime| {

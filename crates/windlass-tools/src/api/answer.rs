@@ -29,9 +29,9 @@ const SHOWN: &[&str] = &[
     "ratelimit",
     "x-total-count",
 ];
-/// Longest displayed header value.
+/// Maximum length of a displayed header value, in characters.
 const MAX_VALUE_CHARS: usize = 500;
-/// Largest displayed image, as for files.
+/// Maximum size of a displayed image, in bytes; the same limit as for files.
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 
 /// Formats a response.
@@ -40,7 +40,7 @@ pub(super) fn show(response: Response, left_out: &[String], mask: &Mask) -> Tool
     let mut text = format!("HTTP {} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
     for name in SHOWN {
         for value in headers.get_all(*name) {
-            // Redacted before truncation: the mask would not recognize a secret that the cut splits.
+            // The value is redacted before it is truncated: the mask would not recognize part of a secret.
             let value = mask.text(&String::from_utf8_lossy(value.as_bytes()));
             let value: String = value.chars().take(MAX_VALUE_CHARS).collect();
             text.push_str(&format!("{name}: {value}\n"));
@@ -82,7 +82,8 @@ fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> Str
         return format!("[{} bytes of binary data, not shown]", bytes.len());
     }
     let text = match is_cut {
-        // A character split by the cut would hide the text before it from the mask.
+        // If the truncation splits a character, remove the rest of it. It
+        // would hide the text before it from the mask.
         true => String::from_utf8_lossy(&mask.cut_bytes(text.trim_end_matches('\u{fffd}').as_bytes()))
             .into_owned(),
         false => mask.text(&text),

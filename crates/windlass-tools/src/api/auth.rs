@@ -1,6 +1,7 @@
-//! Authentication of service calls: secrets become headers just before a request is sent, and a mask for the response.
+//! Authentication of service calls: secrets become headers just before a request is
+//! sent, and a mask that redacts the response.
 //!
-//! Nothing is kept between calls.
+//! This module keeps no state between calls.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use super::service::Auth;
 /// Provides the headers of services with a custom scheme: refreshed tokens, signatures. (LM-I5)
 #[async_trait]
 pub trait ResolveAuth: Send + Sync {
-    /// The headers of one call. The model reads the error, so it must contain no secret.
+    /// Returns the headers of one call. The model reads the error, so the error must contain no secret.
     async fn resolve(&self, id: &str, call: &AuthCall<'_>) -> Result<Vec<(String, Secret)>, String>;
 }
 
@@ -37,14 +38,14 @@ pub(super) struct Signed {
     pub mask: Mask,
 }
 
-/// Authenticates a call. The error is for the model.
+/// Authenticates a call. The model reads the error.
 pub(super) async fn sign(
     auth: &Auth,
     secrets: &dyn SecretSource,
     resolver: Option<&dyn ResolveAuth>,
     call: &AuthCall<'_>,
 ) -> Result<Signed, String> {
-    // Not masked: an error names the reference and never a value.
+    // The error is not masked: it names the reference and never a value.
     let read = |reference: &str| {
         let why = |why: String| format!("the service `{}` cannot be called: {why}", call.service);
         secrets.secret(reference).map_err(why)
@@ -92,7 +93,8 @@ fn named(name: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is not a valid header name"))
 }
 
-/// Parts of a value that a response may echo: the value after its scheme, and each of its parameters.
+/// Returns the parts of a value that a response may echo: the value
+/// after its scheme, and each of its parameters.
 fn pieces(value: &Secret) -> Vec<Secret> {
     let text = value.expose().trim();
     let (scheme, rest) = text.split_once(' ').map_or(("", text), |(scheme, rest)| (scheme, rest.trim()));
@@ -106,7 +108,7 @@ fn pieces(value: &Secret) -> Vec<Secret> {
     if !scheme.is_empty() {
         pieces.push(rest);
     }
-    // The words of a passphrase occur in ordinary texts; parameters do not.
+    // Single words of a passphrase are not masked, because they occur in ordinary texts; parameters do not.
     let parts = || rest.split([' ', ',']).filter(|part| !part.is_empty());
     if rest.contains(',') && parts().nth(1).is_some() {
         pieces.extend(parts());

@@ -1,6 +1,6 @@
 //! One call of a service, from the model's arguments to the result.
 //!
-//! Everything is validated before the call is authenticated. No request is sent twice.
+//! The call is validated completely before it is authenticated. No request is sent twice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Checked<'a> {
 }
 
 impl ApiCall {
-    /// Makes a call. An error means that its outcome is unknown.
+    /// Makes a call. An error means that the outcome of the call is unknown.
     pub(super) async fn carry_out(
         &self,
         context: &CallContext,
@@ -71,8 +71,8 @@ impl ApiCall {
         let left_out = checked.said.left_out.clone();
         let sending = self.send(context, checked, headers);
         let sent = match changes {
-            // After a request with an effect may have been sent, the grace period of a cancelled call is used to learn
-            // its outcome.
+            // The request may have been sent and may have an effect, so the grace period of the cancelled
+            // call is used to learn the outcome.
             true => sending.await,
             false => tokio::select! {
                 biased;
@@ -98,7 +98,7 @@ impl ApiCall {
         }
     }
 
-    /// Validates the arguments. The error is for the model.
+    /// Validates the arguments. The model reads the error.
     fn check(&self, arguments: Arguments) -> Result<Checked<'_>, String> {
         let Arguments { service, method, path, headers, body, body_encoding } = arguments;
         let names = || {
@@ -119,7 +119,8 @@ impl ApiCall {
         })?;
         let asked = path;
         let path = normal(&asked)?;
-        // The gate judged the arguments as written, so only the canonical form is sent.
+        // The gate evaluated the arguments as written, so the request is
+        // sent only if they are in the canonical form.
         let form = path.form();
         if form != asked {
             return Err(format!("write the path as `{form}`: policy rules match it exactly as written"));
@@ -224,8 +225,8 @@ impl ApiCall {
     }
 }
 
-/// Whether a response leaves the outcome unknown: a gateway or the service timed out. A request to be retried later was
-/// not carried out. (RFC 9110, sections 15.5.9 and 15.6)
+/// Whether a response leaves the outcome unknown: a gateway or the service timed out. A response that asks
+/// for a later retry means that the service did not execute the request. (RFC 9110, sections 15.5.9 and 15.6)
 fn leaves_open(response: &Response) -> bool {
     match response.status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => true,
@@ -234,7 +235,7 @@ fn leaves_open(response: &Response) -> bool {
     }
 }
 
-/// The URL of a path. The parsed URL must be identical to the judged text.
+/// Returns the URL of a path. The parsed URL must be identical to the text that the gate evaluated.
 fn address(service: &Ready, path: &Path) -> Result<Url, String> {
     let whole = format!("{}{}", service.base.path().trim_end_matches('/'), path.path);
     let mut url = service.base.clone();

@@ -1,4 +1,4 @@
-//! Determines which headers a model may set, regardless of their spelling.
+//! Determines the headers that a model may set, in any spelling of their names.
 //!
 //! A model cannot set headers that authenticate, route or frame the request, or that override its method.
 
@@ -48,10 +48,10 @@ const SIGNING: &[&str] = &[
     "password",
 ];
 
-/// Most headers of one call; servers accept about 100.
+/// Maximum number of headers in a call. Servers accept about 100.
 const MAX_HEADERS: usize = 32;
 
-/// Longest value; servers accept about 8 KiB for all headers together.
+/// Maximum size of a header value, in bytes. Servers accept about 8 KiB for all headers together.
 const MAX_VALUE_BYTES: usize = 4096;
 
 /// The headers of a call.
@@ -62,7 +62,7 @@ pub(super) struct Said {
     pub left_out: Vec<String>,
 }
 
-/// Validates the headers that a model requests. `own` are those that the service's definition sets.
+/// Validates the headers that a model requests. `own`: the headers that the service's definition sets.
 pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Result<Said, String> {
     if asked.len() > MAX_HEADERS {
         return Err(format!("{} headers are too many; the limit is {MAX_HEADERS}", asked.len()));
@@ -78,8 +78,8 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
             said.left_out.push(shown);
             continue;
         }
-        // The gate judged the arguments as written. A second spelling of a name must not reach us or a program behind a
-        // gateway.
+        // The gate evaluated the arguments as written. Programs behind a gateway
+        // must not receive two spellings of one name.
         let one = one_name(known.as_str());
         if one != *name {
             return Err(format!("write the header as `{one}`: policy rules match it exactly as written"));
@@ -110,8 +110,8 @@ pub(super) fn is_reserved(name: &str) -> bool {
         || name.rsplit('-').next() == Some("token")
 }
 
-/// A header's name as programs behind a gateway see it. CGI maps every character other than letters and digits to the
-/// same one. (RFC 3875, section 4.1.18)
+/// Returns a header's name as programs behind a gateway see it. CGI maps every character other than letters
+/// and digits to the same character. (RFC 3875, section 4.1.18)
 fn one_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }

@@ -1,24 +1,24 @@
-//! Normalizes the path that a model writes to the one form in which it is both judged and sent.
+//! Normalizes the path that a model writes to the one form that is both evaluated and sent.
 //!
-//! Ambiguous paths are rejected, not repaired: dot segments, encoded separators, double encoding, empty segments. The
-//! caller checks whether the model wrote the canonical form.
+//! Ambiguous paths are rejected, not repaired: dot segments, encoded separators, double encoding, empty
+//! segments. The caller must check whether the model wrote the canonical form.
 
 use std::fmt::Write;
 
-/// Longest path with its query; servers accept about 8 KiB.
+/// Maximum size of a path with its query, in bytes. Servers accept about 8 KiB.
 const MAX_BYTES: usize = 4096;
 
 /// A normalized path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    /// Starts with a slash; only necessary characters are encoded.
+    /// The path. It starts with a slash, and only the characters that require encoding are encoded.
     pub path: String,
     /// The query, in the same form.
     pub query: Option<String>,
 }
 
 impl Path {
-    /// The canonical form of path and query.
+    /// Returns the canonical form of path and query.
     pub(super) fn form(&self) -> String {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path),
@@ -27,7 +27,7 @@ impl Path {
     }
 }
 
-/// Normalizes a path. The error is for the model.
+/// Normalizes a path. The model reads the error.
 pub(super) fn normal(text: &str) -> Result<Path, String> {
     let refuse = |why: &str| {
         let shown: String = text.chars().take(200).collect();
@@ -60,7 +60,7 @@ pub(super) fn normal(text: &str) -> Result<Path, String> {
     let segments: Vec<&str> = decoded.split('/').skip(1).collect();
     let last = segments.len() - 1;
     for (index, segment) in segments.iter().enumerate() {
-        // Servers with path parameters read `..;x` as `..`.
+        // Servers with path parameters treat `..;x` as `..`.
         let name = segment.split(';').next().unwrap_or_default();
         if name == "." || name == ".." {
             return refuse("has a `.` or `..` segment; write the path without them");
@@ -77,7 +77,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
-/// The byte of the two hexadecimal digits after a `%`.
+/// Returns the byte that the two hexadecimal digits after a `%` encode.
 fn pair(bytes: &[u8]) -> Option<u8> {
     let text = std::str::from_utf8(bytes.get(..2)?).ok()?;
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -98,7 +98,8 @@ fn decoded(path: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// The path with only necessary encoding; `None` if an encoded byte must not be sent.
+/// Encodes only the characters of a path that require encoding. Returns
+/// `None` if an encoded byte must not be sent.
 fn encoded(path: &str) -> Option<String> {
     let (bytes, mut at, mut normal) = (path.as_bytes(), 0, String::new());
     while let Some(byte) = bytes.get(at) {
@@ -108,7 +109,7 @@ fn encoded(path: &str) -> Option<String> {
         };
         at += if is_encoded { 3 } else { 1 };
         let separates = matches!(byte, b'/' | b'\\' | 0..=0x1f | 0x7f);
-        // `%252e` becomes `%2e` at a server that decodes twice.
+        // A server that decodes twice turns `%252e` into `%2e`, and that into a dot.
         if is_encoded && (separates || (byte == b'%' && pair(&bytes[at..]).is_some())) {
             return None;
         }
@@ -121,8 +122,8 @@ fn encoded(path: &str) -> Option<String> {
     Some(normal)
 }
 
-/// A query with only necessary encoding. Separators stay unchanged, because an encoded separator has a different
-/// meaning.
+/// Encodes only the characters of a query that require encoding. Separators stay unchanged, because an
+/// encoded separator has a different meaning.
 fn of_query(text: &str) -> String {
     let (bytes, mut at, mut normal) = (text.as_bytes(), 0, String::new());
     while let Some(byte) = bytes.get(at) {

@@ -1,6 +1,6 @@
 //! The definition of a service: its address, authentication and limits.
 //!
-//! A definition refers to secrets by name and contains none. This module makes no call.
+//! A definition refers to secrets by name and contains none. This module sends no request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,18 +16,20 @@ use super::headers::is_reserved;
 use super::method::METHODS;
 use super::openapi::Document;
 
-/// Default limit of a request body; models write far less.
+/// Default limit of a request body, in bytes. Models write far smaller bodies.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Default limit of a response body: ten times what a result displays.
+/// Default limit of a response body, in bytes: ten times the size that a result displays.
 pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
-/// Default time limit of a call.
+/// Default time limit of a call, in milliseconds.
 pub const TIMEOUT_MS: u64 = 60_000;
 
-/// Largest configurable body. A body is held in memory, and each run makes up to 16 calls in parallel.
+/// Maximum configurable size of a body, in bytes. A body is held in memory, and
+/// each run makes up to 16 calls in parallel.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// Longest configurable time limit; a run's own limit of a call is 30 minutes.
+/// Maximum configurable time limit, in milliseconds. A run limits each call to 30 minutes.
 const MOST_TIMEOUT_MS: u64 = 600_000;
-/// Most services of one run. Their names are in the tool's schema, which every model call carries.
+/// Maximum number of services of one run. Their names are part of the tool's
+/// schema, which every model call contains.
 pub const MAX_SERVICES: usize = 64;
 
 /// The definition of a service. (LM-I4)
@@ -45,23 +47,23 @@ pub struct Service {
     /// How calls are authenticated.
     #[serde(default)]
     pub auth: Auth,
-    /// Regular expressions; a path must match one of them. If empty, all paths are allowed. Each must be anchored with
-    /// `^`.
+    /// Regular expressions; a path must match one of them. If empty, all paths are allowed.
+    /// Each expression must be anchored with `^`.
     #[serde(default, alias = "allowedPaths")]
     pub allowed_paths: Vec<String>,
-    /// The allowed methods; all if empty.
+    /// The allowed methods. If empty, all methods are allowed.
     #[serde(default, alias = "allowedMethods")]
     pub allowed_methods: Vec<String>,
-    /// Headers of every request; not secret.
+    /// Headers of every request. They are not secret.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Largest request body in bytes.
+    /// Maximum size of a request body, in bytes.
     #[serde(default = "max_body_bytes", alias = "maxBodyBytes")]
     pub max_body_bytes: usize,
-    /// Largest response body in bytes; the rest is dropped.
+    /// Maximum size of a response body, in bytes. The rest of a larger body is dropped.
     #[serde(default = "max_response_bytes", alias = "maxResponseBytes")]
     pub max_response_bytes: usize,
-    /// Time limit of a call in milliseconds.
+    /// Time limit of a call, in milliseconds.
     #[serde(default = "timeout_ms", alias = "timeoutMs")]
     pub timeout_ms: u64,
     /// Whether the service deduplicates requests by `Idempotency-Key`. A call with an unknown outcome may then be
@@ -84,7 +86,7 @@ fn timeout_ms() -> u64 {
 }
 
 impl Service {
-    /// A service without authentication and with default limits.
+    /// Creates a service without authentication and with default limits.
     pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -140,7 +142,7 @@ pub enum Auth {
     },
 }
 
-/// Why services cannot be offered. All variants are the caller's fault, and retrying does not help.
+/// Why services cannot be offered. Each variant reports an error of the caller, which a retry does not fix.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApiError {
@@ -149,10 +151,10 @@ pub enum ApiError {
     Service {
         /// The service's name.
         service: String,
-        /// What is wrong, with the offending value.
+        /// Describes the error, with the offending value.
         why: String,
     },
-    /// There are too many services: this many.
+    /// There are too many services. The value is their number.
     #[error("{0} services are too many; the limit is {MAX_SERVICES}")]
     TooMany(usize),
 }
@@ -167,7 +169,7 @@ pub(super) struct Ready {
     /// Headers that the definition sets.
     pub own: Vec<HeaderName>,
     pub document: Option<Document>,
-    /// Digest of target and identity. An approval of a call is bound to it.
+    /// Digest of the target and the identity. An approval of a call is bound to this digest.
     pub digest: Digest,
 }
 
@@ -217,7 +219,7 @@ impl Ready {
         Ok(Self { base, paths, methods, headers, own, document, digest, definition })
     }
 
-    /// Whether a path may be called.
+    /// Whether a call may use a path.
     pub(super) fn allows_path(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.is_match(path))
     }
@@ -230,7 +232,7 @@ impl fmt::Debug for Ready {
 }
 
 fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
-    // Not displayed: the URL may contain a password or a key, and an unparsable one may contain anything.
+    // The error does not display the URL: it may contain a password or a key, also if it cannot be parsed.
     let url = Url::parse(text).map_err(|error| format!("`base_url` is not a valid URL: {error}"))?;
     let judged = outbound.reach().judge(&url, url.port());
     if judged != Err(Refusal::Credentials) && (url.query().is_some() || url.fragment().is_some()) {
@@ -244,7 +246,7 @@ fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
     }
 }
 
-/// Largest compiled pattern; patterns of paths take some KiB.
+/// Maximum size of a compiled pattern, in bytes. Patterns of paths take some KiB.
 const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 
 fn pattern(text: &str) -> Result<Regex, String> {
@@ -254,8 +256,8 @@ fn pattern(text: &str) -> Result<Regex, String> {
         ));
     };
     let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
-    // In `^/a|/b`, the anchor belongs to the first alternative only. The text must compile alone first: an unbalanced
-    // parenthesis would close the group.
+    // In `^/a|/b`, the anchor belongs to the first alternative only. The text must first compile without the
+    // added group: an unbalanced parenthesis would close the group.
     let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
     built.map_err(|error| format!("the allowed path `{text}` is not a valid regular expression: {error}"))
 }

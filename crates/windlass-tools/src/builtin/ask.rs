@@ -40,7 +40,7 @@ pub struct RequestHumanApproval {
 /// time. (WT-H4)
 pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApproval {
     let mut input_schema = schema_for::<AskArguments>();
-    // The tool reports missing arguments itself, in the text that models know from the original.
+    // The tool itself reports missing arguments, in the text that models know from the original.
     if let Some(properties) = input_schema.as_object_mut() {
         properties.insert("required".into(), json!([]));
     }
@@ -82,7 +82,7 @@ impl Tool for RequestHumanApproval {
     }
 }
 
-/// Parses a question. The error is for the model.
+/// Parses a question. The model reads the error.
 fn question(arguments: &Value) -> Result<InterruptKind, String> {
     let missing = || "checkpoint and summary are required".to_owned();
     let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
@@ -100,8 +100,8 @@ fn question(arguments: &Value) -> Result<InterruptKind, String> {
     Ok(kind)
 }
 
-/// The result for the model: all four members, with `null` for absent ones. A dismissed question has no reason; an
-/// empty reason is a plain "no". (WT-H7)
+/// Builds the result for the model: all four members, with `null` for absent ones. A dismissed question has
+/// no reason; an empty reason is a plain "no". (WT-H7)
 fn result(answer: Option<Answer>) -> Value {
     match answer {
         Some(Answer::Reply(reply)) => {

@@ -1,8 +1,9 @@
-//! `Bash`, `BashOutput` and `KillBash`: commands in the working folder. Off unless a program adds them. (LM-T1, SK-T5)
+//! `Bash`, `BashOutput` and `KillBash`: commands in the working folder. A program must
+//! enable these tools explicitly. (LM-T1, SK-T5)
 //!
-//! A command is a sandboxed process with a clean environment. Its end also ends its descendants. A background command
-//! runs beside the run and ends with this process, because the list of commands is kept in memory. The driver decides
-//! which background commands are no longer needed.
+//! A command is a sandboxed process with a clean environment. When the process ends, its descendants are
+//! ended too. A background command runs beside the run and ends with this engine process, because the list of
+//! commands is kept in memory. The driver decides which background commands are no longer needed.
 
 mod background;
 
@@ -40,15 +41,15 @@ pub struct BashSettings {
     pub sandbox: Sandbox,
     /// Environment variables of this process that commands inherit, in addition to a few standard ones.
     pub variables: Vec<String>,
-    /// Time limit of a command in milliseconds.
+    /// Time limit of a command, in milliseconds.
     pub timeout_ms: u64,
-    /// Time limit of a background command in milliseconds.
+    /// Time limit of a background command, in milliseconds.
     pub background_timeout_ms: u64,
-    /// Most concurrent processes of one command, threads included.
+    /// Maximum number of concurrent processes of one command, including threads.
     pub processes: usize,
-    /// Largest file that a command may write, in bytes.
+    /// Maximum size of a file that a command may write, in bytes.
     pub file_bytes: u64,
-    /// Memory limit of each process in bytes; 0: none.
+    /// Memory limit of each process, in bytes; 0: no limit.
     pub memory_bytes: u64,
 }
 
@@ -58,10 +59,10 @@ impl Default for BashSettings {
             shell: "/bin/sh".into(),
             sandbox: Sandbox::default(),
             variables: Vec::new(),
-            // Enough for a build or a test run; longer commands run in the background.
+            // Ten minutes suffice for a build or a test run. Longer commands run in the background.
             timeout_ms: 10 * 60_000,
             background_timeout_ms: 3_600_000,
-            // A parallel build has some dozens of processes, and a virtual machine a hundred threads.
+            // A parallel build has several dozen processes, and a virtual machine about a hundred threads.
             processes: 1_024,
             file_bytes: 1024 * 1024 * 1024,
             memory_bytes: 0,
@@ -108,7 +109,7 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
                 .outlives(|arguments| arguments["run_in_background"] == true),
         ),
         Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
-        // It only ends what the agent has started, so it needs no approval.
+        // `KillBash` ends only commands that the agent has started, so it needs no approval.
         Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),
     ])
 }
@@ -163,14 +164,14 @@ struct KillArguments {
     id: String,
 }
 
-/// Bytes of output in a result.
+/// Maximum size of the output in a result, in bytes.
 const SHOWN_BYTES: usize = 64 * 1024;
-/// How often new output is published.
+/// Interval between two publications of new output, in milliseconds.
 const TOLD_EVERY_MS: u64 = 250;
-/// How often a silent command reports progress. A watcher that limits the time without progress would otherwise end it
-/// early.
+/// Interval between two progress reports of a silent command, in milliseconds. Without them, a watchdog that
+/// limits the time without progress would end the command early.
 const QUIET_MS: u64 = 30_000;
-/// Most bytes published at once.
+/// Maximum number of bytes published at once.
 const TOLD_BYTES: usize = 4 * 1024;
 
 /// State that the tools share.
@@ -188,7 +189,7 @@ impl Background for Shell {
     }
 
     async fn end(&self, thread: &ThreadId, id: &str) {
-        // If the command is no longer known, it has already ended.
+        // If the list does not contain the command, the command has already ended.
         let _ = self.jobs.end(thread, id).await;
     }
 }
@@ -203,7 +204,7 @@ impl Shell {
         };
         let timeout_ms =
             timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).max(1_000).min(at_most));
-        // Acquired before the start, so that a rejected command has not begun.
+        // The slot is reserved before the start, so that a rejected command does not start.
         let room = match run_in_background {
             true => Some(self.jobs.room(&context.thread)?),
             false => None,
@@ -233,7 +234,7 @@ impl Shell {
         Ok(told(leash.job(), &ended, timeout_ms))
     }
 
-    /// Waits for a command and publishes its output. Ends it at its time limit or on cancellation.
+    /// Waits for a command and publishes its output. Ends the command at its time limit or on cancellation.
     async fn attend(&self, job: &Job, context: &CallContext, timeout_ms: u64) -> Ended {
         let mut late = self.clock.sleep_ms(timeout_ms);
         let (mut told, mut told_ms) = (0, self.clock.monotonic_ms());
@@ -267,7 +268,7 @@ impl Shell {
     }
 }
 
-/// Prepares a command. Reads from disk.
+/// Prepares a command. Reads from the disk.
 fn order(
     settings: &BashSettings,
     openings: &Openings,
@@ -316,7 +317,8 @@ fn order(
     Ok(Order { launch, processes: settings.processes, room, scratch })
 }
 
-/// Standard variables, and those that the settings name. A provider's key is inherited only if the settings name it.
+/// Returns the standard variables, and those that the settings name. A command inherits a provider's key only
+/// if the settings name its variable.
 fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeMap<String, String> {
     const PASSED: [&str; 8] =
         ["LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -326,13 +328,13 @@ fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeM
     let scratch = scratch.display().to_string();
     let set = [
         ("PATH", settings.sandbox.search_path(&path)),
-        // The user's home is not accessible; files written to this one are deleted with it.
+        // The user's home directory is not accessible. Files in this directory are deleted with it.
         ("HOME", scratch.clone()),
         ("TMPDIR", scratch),
         ("PWD", folder.display().to_string()),
         ("SHELL", settings.shell.display().to_string()),
         ("TERM", "dumb".into()),
-        // Programs cannot prompt or open a pager.
+        // Commands cannot prompt or open a pager.
         ("PAGER", "cat".into()),
         ("GIT_PAGER", "cat".into()),
         ("GIT_TERMINAL_PROMPT", "0".into()),
@@ -342,7 +344,7 @@ fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeM
     variables
 }
 
-/// The result of a command that has ended.
+/// Builds the result of a command that has ended.
 fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
     let said = shown(job);
     let said = said.trim_end();
@@ -365,7 +367,7 @@ fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
     ToolOutput::error(format!("{said}{apart}({how})"))
 }
 
-/// A duration in whole seconds, or as a fraction if it is not a multiple.
+/// Formats a duration in whole seconds, or as a fraction if it is not a multiple of a second.
 fn seconds(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { (ms as f64 / 1_000.0).to_string() }
 }
@@ -373,7 +375,7 @@ fn seconds(ms: u64) -> String {
 /// The result of a command without output. (SK-T5)
 const SILENT: &str = "The command was executed successfully, but no output was returned.";
 
-/// The beginning and the end of the output, as much as a result displays.
+/// Returns the beginning and the end of the output, up to the size limit of a result.
 fn shown(job: &Job) -> String {
     let heard = job.heard();
     let total = heard.total();

@@ -1,7 +1,7 @@
 //! Previews a file change as a unified diff for the people who approve it.
 //!
-//! The same file and change always produce the same text: no time limit affects it. Any other file content produces a
-//! different text, even if it differs far from the change.
+//! The same file and change always produce the same text: no time limit affects the diff. Any other file
+//! content produces a different text, even if it differs far from the change.
 
 use std::io::{Read, Seek};
 
@@ -10,23 +10,23 @@ use windlass_engine::tool::{FolderError, FolderPath, WorkingFolder};
 
 use super::Refusal;
 
-/// Largest diffed text; a larger diff costs more than it shows.
+/// Maximum size of a diffed text, in bytes. A larger diff would cost more than it helps the reviewer.
 const MAX_BYTES: u64 = 512 * 1024;
-/// Most compared pairs of lines: a fraction of a second.
+/// Maximum number of compared pairs of lines. Comparing them takes a fraction of a second.
 const MAX_PAIRS: usize = 4_000_000;
-/// Displayed characters of a file's digest.
+/// Number of displayed characters of a file's digest.
 const DIGEST_LETTERS: usize = 32;
 
 /// The file before the change.
 pub(super) struct Found {
     size_bytes: u64,
     digest: String,
-    /// The text; `None` if it is not text or too long to diff.
+    /// The text; `None` if the file is not text or is too long to diff.
     text: Option<String>,
 }
 
-/// Reads a file that a call wants to change; `None` if it does not exist. Returns an error if the call could not change
-/// it.
+/// Reads a file that a call wants to change. Returns `None` if the file does not exist, and
+/// an error if the call could not change it.
 pub(super) fn find(folder: &WorkingFolder, path: &FolderPath) -> Result<Option<Found>, Refusal> {
     folder.refuse_protected(path)?;
     let mut file = match folder.open_file(path) {
@@ -81,7 +81,7 @@ fn lines(old: &str, new: &str) -> String {
     old.lines().map(signed('-')).chain(new.lines().map(signed('+'))).collect()
 }
 
-/// The number of line pairs between the first and the last difference.
+/// Returns the number of line pairs between the first and the last difference.
 fn differing(old: &str, new: &str) -> usize {
     let same_before = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();
     let same_after = old.lines().rev().zip(new.lines().rev()).take_while(|(old, new)| old == new).count();
@@ -104,7 +104,7 @@ mod tests {
         let shown = lines(&text(1), &text(7));
         assert_eq!(shown.lines().filter(|line| line.starts_with('-')).count(), 20_000);
         assert_eq!(shown.lines().filter(|line| line.starts_with('+')).count(), 20_000);
-        // Among many lines, only the changed one is compared.
+        // Only the changed line of many is compared.
         let changed = text(1).replacen("\n", "\nnew\n", 1);
         assert_eq!(lines(&text(1), &changed).lines().filter(|line| line.starts_with('+')).count(), 1);
     }

@@ -1,5 +1,5 @@
-//! `Edit`: replaces one text in a file by another. It takes no patches and no line numbers, because an exact match
-//! cannot hit the wrong place.
+//! `Edit`: replaces one text in a file by another. The tool accepts no patches and no line numbers: an exact
+//! match cannot change the wrong position.
 
 use std::io::Read;
 
@@ -45,9 +45,9 @@ pub fn edit() -> FunctionTool {
 const DESCRIPTION: &str = "Replace text in a file. `old_string` must match exactly, including white space, \
 and occur exactly once: add surrounding lines to make it unique, or set `replace_all`.";
 
-/// Largest file; an edit holds it twice in memory.
+/// Maximum size of a file, in bytes. An edit holds the file twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
-/// Most line numbers reported for `replace_all`.
+/// Maximum number of line numbers reported for `replace_all`.
 const MAX_REPORTED: usize = 50;
 
 /// A file with its replacements applied, not yet written.
@@ -105,7 +105,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
         }
         _ => {}
     }
-    // Many short matches with a long replacement could exceed the memory.
+    // Many short matches with a long replacement could exhaust the memory.
     let grown = to.len().saturating_sub(from.len()).saturating_mul(matches.len());
     if old.len().saturating_add(grown) as u64 > MAX_SIZE_BYTES {
         return Err(Refusal(format!(
@@ -113,14 +113,14 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
         )));
     }
     let text = old.replace(&from, &to);
-    // Each earlier replacement shifts the offset of the nth by the same amount.
+    // Each earlier replacement shifts the offset of the nth match by the same amount.
     let moved = to.len() as i64 - from.len() as i64;
     let starts: Vec<usize> =
         matches.iter().enumerate().map(|(nth, at)| (*at as i64 + moved * nth as i64) as usize).collect();
     Ok(Edited { path, text, to, starts })
 }
 
-/// Gives both texts the file's line endings, because models always write `\n`.
+/// Converts the line endings of both texts to those of the file, because models always write `\n`.
 fn line_ends_like(file: &str, old: &str, new: &str) -> (String, String) {
     if file.contains("\r\n") && !old.contains('\r') && !file.contains(old) {
         (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))

@@ -1,6 +1,6 @@
 //! `FetchData`: reads parts of an offloaded result. (LM-O4)
 //!
-//! It can read results of its own thread only, and its answers are never offloaded.
+//! The tool can read only results of its own thread, and its answers are never offloaded.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -54,7 +54,8 @@ const DESCRIPTION: &str = "Read a result that was replaced by a summary, by the 
 part of a JSON result with `pointer`, and items of an array or lines of text with `offset` and `limit`. An \
 item or line that is too long is returned in pieces: continue with `from`.";
 
-/// Bytes of one answer. Smaller than the limit of any result, so that nothing is dropped silently.
+/// Maximum size of one answer, in bytes. It is smaller than the limit of any result, so that
+/// no part of an answer is dropped silently.
 const SHOWN_BYTES: usize = 32 * 1024;
 
 #[async_trait]
@@ -105,7 +106,7 @@ fn part(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
             paged(&items, asked, &ITEMS)
         }
         Some(Value::String(text)) => lines(&text, asked),
-        // Formatted in lines, so that it can be read in parts.
+        // The JSON is formatted in lines, so that the model can read it in parts.
         Some(value) => lines(&serde_json::to_string_pretty(&value).unwrap_or_default(), asked),
         None => lines(text, asked),
     }
@@ -138,7 +139,7 @@ struct Kind {
 const ITEMS: Kind = Kind { one: "item", begin: "[", between: ",\n", end: "]" };
 const LINES: Kind = Kind { one: "line", begin: "", between: "\n", end: "" };
 
-/// As many items as requested that fit, with a hint how to continue.
+/// Returns as many of the requested items as fit, with a hint how to continue.
 fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, Refusal> {
     let (total, one) = (all.len(), kind.one);
     let first = asked.offset.min(total);
@@ -168,7 +169,7 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     let rest = all[first..last].iter().skip(1).map(String::as_str);
     for part in [begun].into_iter().filter(|_| first < last).chain(rest) {
         if next > first {
-            // An item that exceeds any answer starts a new one.
+            // An item that is too large for any answer starts a new answer.
             if shown.len() + kind.between.len() + part.len() > SHOWN_BYTES {
                 break;
             }
@@ -186,7 +187,7 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     Ok(shown)
 }
 
-/// The text from a character on. An error is the number of characters.
+/// Returns the text from a character on. The error is the number of characters in the text.
 fn rest_of(text: &str, from: usize) -> Result<&str, usize> {
     let mut places = text.char_indices().map(|(place, _)| place).chain([text.len()]);
     places.nth(from).map(|place| &text[place..]).ok_or_else(|| text.chars().count())

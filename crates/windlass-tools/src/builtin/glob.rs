@@ -1,6 +1,6 @@
-//! `Glob`: finds files whose paths match a pattern, newest first. It reads names and no contents.
+//! `Glob`: finds files whose paths match a pattern, newest first. The tool reads names and no contents.
 //!
-//! Links out of the folder are not followed.
+//! Symbolic links that lead out of the folder are not followed.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -75,7 +75,8 @@ fn find(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GlobArgu
     Ok(ToolOutput::text(text))
 }
 
-/// When a file last changed; for a link, its target, if that is a file inside the folder.
+/// Returns when a file last changed. For a link, this is the time of its target,
+/// if the target is a file inside the folder.
 fn modified(folder: &WorkingFolder, entry: &Entry<'_>) -> Option<Option<SystemTime>> {
     let metadata = if entry.is_link {
         let target = folder.resolve(entry.path.to_str()?).ok()?;
@@ -102,7 +103,7 @@ fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a 
         })
 }
 
-/// Compiles a pattern of bounded length.
+/// Compiles a pattern. The length of a pattern is limited.
 pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
     if pattern.is_empty() {
         return Err(Refusal::new("the pattern is empty"));
@@ -117,8 +118,8 @@ pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
         return Err(Refusal(format!("`..` is not allowed in the pattern `{pattern}`; use `path`")));
     }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    // A set of one: its builder returns an error for a deeply nested pattern, where the matcher of a single glob
-    // panics.
+    // Compiles a set with one glob: the set's builder returns an error for a deeply nested pattern, where the
+    // matcher of a single glob panics.
     GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()

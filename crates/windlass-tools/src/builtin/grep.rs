@@ -1,5 +1,5 @@
-//! `Grep`: searches files for a regular expression. The engine is a finite automaton of bounded size, so every pattern
-//! takes linear time.
+//! `Grep`: searches files for a regular expression. The regular expression engine is a finite automaton of
+//! bounded size, so every pattern takes linear time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -72,9 +72,9 @@ const MAX_HEAD: usize = 10_000;
 const MAX_CONTEXT: usize = 100;
 const MAX_PATTERN_BYTES: usize = 8192;
 const MAX_LINE_CHARS: usize = 500;
-/// Memory limit of a compiled pattern and its lazily built automaton.
+/// Memory limit of a compiled pattern and its lazily built automaton, in bytes.
 const MAX_REGEX_BYTES: usize = 10 * 1024 * 1024;
-/// The longest line, and with `multiline` the largest file, that is searched.
+/// Maximum size of a searched line and, with `multiline`, of a searched file, in bytes.
 const MAX_HEAP_BYTES: usize = 64 * 1024 * 1024;
 
 fn search(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GrepArguments) -> Answer {
@@ -140,7 +140,7 @@ fn compile(arguments: &GrepArguments) -> Result<RegexMatcher, Refusal> {
     })
 }
 
-/// A filter without a slash matches names at any depth, as in ripgrep.
+/// Compiles a filter of file names. A filter without a slash matches names at any depth, as in ripgrep.
 fn compile_filter(filter: &str) -> Result<GlobSet, Refusal> {
     if filter.contains('/') { glob::compile(filter) } else { glob::compile(&format!("**/{filter}")) }
 }
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         let mut sink = FileSink {
             path: &path,
             mode: self.mode,
-            // One more than is displayed, to detect further matches.
+            // Request one more line than is displayed, to detect further matches.
             lines_left: (self.head_limit + 1).saturating_sub(self.shown.lines),
             lines: Vec::new(),
             matches: 0,
@@ -256,7 +256,7 @@ struct FileSink<'a> {
 }
 
 impl FileSink<'_> {
-    /// Adds a line. Returns whether there is room for another.
+    /// Adds a line. Returns whether another line fits.
     fn push(&mut self, number: Option<u64>, mark: char, line: &[u8]) -> bool {
         if self.lines.len() < self.lines_left {
             let line = String::from_utf8_lossy(line);

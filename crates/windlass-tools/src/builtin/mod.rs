@@ -1,7 +1,8 @@
 //! Built-in tools for files, time and lists.
 //!
-//! A file tool works only in the call's working folder. A read blocks a thread of the blocking pool and checks the
-//! cancel signal regularly. A write always completes, because its outcome would otherwise be unknown.
+//! A file tool works only in the call's working folder. A read blocks a thread of the blocking
+//! pool and checks the cancel signal regularly. A write always completes, because the outcome
+//! of an interrupted write would be unknown.
 
 mod ask;
 #[cfg(target_os = "linux")]
@@ -43,14 +44,15 @@ pub use write::write;
 
 use crate::reader::Reader;
 
-/// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`. `Read` parses documents with the reader.
+/// Creates the file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`.
+/// `Read` parses documents with the reader.
 pub fn file_tools(reader: &Reader) -> Vec<Arc<dyn Tool>> {
     let changing: [Arc<dyn Tool>; 3] = [Arc::new(write()), Arc::new(edit()), Arc::new(notebook_edit())];
     let looking: [Arc<dyn Tool>; 3] = [Arc::new(read(reader.clone())), Arc::new(glob()), Arc::new(grep())];
     [changing, looking].concat()
 }
 
-/// The tools for time and lists: `Sleep`, `CurrentTime`, tasks and todos.
+/// Creates the tools for time and lists: `Sleep`, `CurrentTime`, tasks and todos.
 pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(sleep()), Arc::new(current_time())];
     tools.extend(task_tools().into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>));
@@ -58,8 +60,8 @@ pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
     tools
 }
 
-/// Toolsets of the built-in tools that few runs need; a model loads them on demand. They halve the cost of tools in a
-/// request. (SK-C1, SK-C17)
+/// Returns the toolsets of the built-in tools that few runs need. A model loads them on demand, which halves
+/// the cost of tools in a request. (SK-C1, SK-C17)
 pub fn builtin_toolsets() -> Vec<Toolset> {
     let set = |name: &str, description: &str, tools: &[&str]| Toolset {
         name: name.into(),
@@ -75,7 +77,7 @@ pub fn builtin_toolsets() -> Vec<Toolset> {
     ]
 }
 
-/// Why a built-in tool failed, in words for the model.
+/// Why a built-in tool failed, as a message for the model.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal(pub(super) String);
 
@@ -101,7 +103,7 @@ impl From<FolderError> for Refusal {
 
 pub(super) type Answer = Result<ToolOutput, Refusal>;
 
-/// Runs read-only work. Cancellation ends the wait, and the work ends itself soon after.
+/// Runs read-only work. Cancellation ends the wait; the work detects the cancellation and ends soon after.
 async fn look<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
@@ -115,7 +117,7 @@ where
     }
 }
 
-/// Runs work that changes files, one at a time per folder. Once started, it is awaited.
+/// Runs work that changes files, one call at a time per folder. Once started, the work is awaited.
 async fn change<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder) -> Answer + Send + 'static,
@@ -156,10 +158,10 @@ where
     match joined {
         Ok(Ok(output)) => output,
         Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
-        // The driver handles panics; a panic of a blocking thread is passed to it.
+        // The driver handles panics, so a panic of a blocking thread is resumed in this task.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is shutting down, and whether the work completed is unknown. Returning nothing lets the next
-        // process find the call as started and recover it.
+        // The runtime is shutting down, and it is unknown whether the work completed. This call never
+        // returns, so that the next process finds the call as started and recovers it.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,7 +1,8 @@
 //! `NotebookEdit`: replaces, inserts or deletes one cell of a Jupyter notebook. (LM-T15; nbformat 4)
 //!
-//! It changes the bytes of that cell only: parsing and rewriting the notebook would change every line in a diff. It
-//! runs no code. Outputs of a changed cell are cleared, because they belong to the old source.
+//! The tool changes the bytes of that cell only: parsing and rewriting the notebook would
+//! change every line in a diff. It runs no code, and clears the outputs of a changed
+//! cell, because they belong to the old source.
 
 mod text;
 
@@ -95,7 +96,7 @@ const DESCRIPTION: &str = "Edit one cell of a Jupyter notebook (`.ipynb`): `repl
 `insert` a new cell, or `delete` a cell. Select the cell with `cell_id` or `cell_number`. Changing the \
 source of a code cell clears its outputs. Does not run code.";
 
-/// Largest notebook; an edit holds it twice in memory.
+/// Maximum size of a notebook, in bytes. An edit holds the notebook twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
 
 /// A notebook with the change applied, not yet written.
@@ -120,7 +121,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments, effect: &EffectId) 
         Mode::Delete => deleted(&cells, arguments)?,
     };
     let new = text::apply(&old, splices);
-    // Detects an invalid result before it is written.
+    // Parse the new notebook, to detect an invalid one before it is written.
     Cells::read(&new).map_err(|why| Refusal(format!("the edit would produce a file that {why}")))?;
     Ok(Edited { path, new, done })
 }
@@ -137,7 +138,7 @@ fn read(folder: &WorkingFolder, path: &FolderPath) -> Result<String, Refusal> {
     String::from_utf8(bytes).map_err(|_| Refusal(format!("`{path}` is not a notebook: it is not UTF-8")))
 }
 
-/// The index of the named cell.
+/// Returns the index of the cell that the arguments name.
 fn place(cells: &Cells<'_>, arguments: &EditArguments) -> Result<usize, Refusal> {
     let count = cells.cells.len();
     match (&arguments.cell_id, arguments.cell_number) {
@@ -184,7 +185,8 @@ fn replaced(
         }
         return Ok((splices, done));
     }
-    // A different cell type has other members, so the cell is rewritten with its remaining members.
+    // A different cell type has other members, so the cell is rewritten as a whole.
+    // Members that both types have are kept; those of code cells are removed or reset.
     let mut whole: Value = serde_json::from_str(cell.raw).map_err(|error| Refusal(error.to_string()))?;
     let Some(members) = whole.as_object_mut() else { return Err(Refusal::new("the cell is not an object")) };
     members.insert("cell_type".into(), kind.into());
@@ -236,7 +238,8 @@ fn inserted(
     Ok((vec![splice], format!("{} cell inserted at {at}", kind.word())))
 }
 
-/// An unused cell id, derived from the call, so that the approved and the written notebook are identical.
+/// Returns an unused cell id. The id is derived from the call, so that the
+/// approved and the written notebook are identical.
 fn fresh_id(cells: &Cells<'_>, effect: &EffectId) -> String {
     let taken = |id: &str| cells.cells.iter().any(|cell| cell.id.as_deref() == Some(id));
     let mut digest = Digest::of(effect.as_str().as_bytes());

@@ -1,7 +1,7 @@
 //! `Read`: displays a file as text with line numbers, a PDF or Word document as text, or an image.
 //!
-//! The file's first bytes determine its type, not its name. Text is streamed: neither a large file nor a long line is
-//! held whole. Directories and binary files are rejected.
+//! The first bytes of a file determine its type; its name does not. Text is streamed, so that neither a large
+//! file nor a long line is held in memory. Directories and binary files are rejected.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -48,16 +48,19 @@ directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;
-/// A character has at most four bytes, so this holds every line that is not truncated.
+/// Maximum number of bytes kept of a line. A character has at most four bytes,
+/// so every line that is not truncated fits.
 const MAX_LINE_BYTES: usize = MAX_LINE_CHARS * 4 + 4;
 const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
-/// A larger text is read by window only; a larger document is rejected.
+/// Maximum size of a file that is read as a whole, in bytes. A larger text is read only
+/// in windows; a larger document is rejected.
 const MAX_WHOLE_BYTES: u64 = 50 * 1024 * 1024;
-/// Most bytes of one call, regardless of the requested lines; far more than a result holds.
+/// Maximum number of bytes that one call reads for display, for any number of
+/// requested lines. A result holds far less.
 const MAX_SHOWN_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes inspected to detect a binary file, as in git.
+/// Number of bytes inspected to detect a binary file, as in git.
 const SNIFF_BYTES: u64 = 8000;
-/// Lines between two checks of the cancel signal.
+/// Number of lines between two checks of the cancel signal.
 const CANCEL_EVERY: u64 = 256;
 
 fn show(
@@ -125,14 +128,14 @@ fn show_image(file: File, size_bytes: u64, path: &FolderPath, media_type: &str) 
     Ok(ToolOutput { parts: vec![image], ..ToolOutput::default() })
 }
 
-/// Reads a whole file; `None` if it has more than `max_bytes`.
+/// Reads a whole file. Returns `None` if the file has more than `max_bytes` bytes.
 fn read_at_most(file: File, max_bytes: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= max_bytes).then_some(bytes))
 }
 
-/// The requested lines.
+/// The range of requested lines.
 struct Window {
     first: u64,
     count: u64,
@@ -177,11 +180,11 @@ impl Window {
     }
 }
 
-/// The text so far.
+/// The displayed text so far.
 #[derive(Default)]
 struct Shown {
     text: String,
-    /// The last displayed line; 0 before the first.
+    /// The number of the last displayed line; 0 before the first.
     last: u64,
     cut_lines: u64,
     is_lossy: bool,
@@ -233,7 +236,7 @@ impl Shown {
     }
 }
 
-/// Reads line by line and holds only the beginning of each line.
+/// Reads a file line by line and holds only the beginning of each line.
 struct Lines {
     reader: BufReader<File>,
     /// The beginning of the current line, without its line ending.

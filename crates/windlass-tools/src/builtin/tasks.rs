@@ -1,6 +1,7 @@
 //! `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`: a list of tasks that may depend on each other. (LM-T14)
 //!
-//! The list belongs to the thread, as with `todos`. It starts nothing, and does not enforce the dependencies.
+//! The list belongs to the thread, as with `todos`. The tools start no
+//! task and do not enforce the dependencies.
 
 use std::collections::BTreeSet;
 
@@ -44,10 +45,10 @@ struct Task {
     blocked_by: Vec<u32>,
 }
 
-/// State kept with the thread.
+/// The state that is stored with the thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Tasks {
-    /// Ids are never reused.
+    /// The last assigned id. Ids are never reused.
     last_id: u32,
     tasks: Vec<Task>,
 }
@@ -106,14 +107,15 @@ struct UpdateArguments {
 /// The key of the list in the thread's tool state.
 const TASKS: &str = "tasks";
 
-/// Most tasks of a thread; more than a model keeps track of.
+/// Maximum number of tasks of a thread. A model does not keep track of more.
 const MAX_TASKS: usize = 200;
 
-/// Most bytes of the list; below the limit of tool state. Tasks of a few lines take a fifth of it.
+/// Maximum size of the list, in bytes. It is below the limit of tool state.
+/// Tasks of a few lines take a fifth of it.
 const MAX_BYTES: usize = 224 * 1024;
 
-/// Creates the task tools. A tool that changes the list runs alone and may be repeated, because the list is recorded
-/// with the result.
+/// Creates the task tools. A tool that changes the list runs alone. It may be repeated, because the journal
+/// records the list together with the result.
 pub fn task_tools() -> [FunctionTool; 4] {
     let changing =
         |tool: FunctionTool| tool.keeps(TASKS).annotations(read_only()).effect_class(EffectClass::Idempotent);
@@ -158,7 +160,7 @@ impl Tasks {
         })
     }
 
-    /// The open predecessors of a task.
+    /// Returns the uncompleted tasks that a task depends on.
     fn open_before(&self, task: &Task) -> Vec<String> {
         let is_open =
             |id: &&u32| self.tasks.iter().any(|other| other.id == **id && other.status != Status::Completed);
@@ -224,7 +226,7 @@ fn create(tasks: &mut Tasks, arguments: CreateArguments) -> Result<String, Refus
     Ok(text)
 }
 
-/// Removes duplicate ids and keeps their order.
+/// Removes duplicate ids and preserves the order.
 fn each_once(mut ids: Vec<u32>) -> Vec<u32> {
     let mut said = BTreeSet::new();
     ids.retain(|id| said.insert(*id));

@@ -1,7 +1,7 @@
-//! `Sleep` and `CurrentTime`: the tools that know the time.
+//! `Sleep` and `CurrentTime`: the tools that handle time.
 //!
-//! Neither holds resources while time passes: a `Sleep` is a deferred call, and a process started a month later finds
-//! it due. They read no clock; each call receives its start time.
+//! A waiting `Sleep` holds no resources: it is a deferred call, and a process started a month later finds it
+//! due. The tools read no clock; each call receives its start time.
 
 use jiff::Timestamp as Instant;
 use jiff::tz::{Offset, TimeZone};
@@ -34,7 +34,7 @@ struct TimeArguments {
     timezone: Option<String>,
 }
 
-/// Creates the tool `Sleep`, which continues the run after a time between a second and a year. (LM-T11)
+/// Creates the tool `Sleep`, which resumes the run after a time between a second and a year. (LM-T11)
 pub fn sleep() -> FunctionTool {
     FunctionTool::new("Sleep", SLEEP, |context: CallContext, arguments: SleepArguments| async move {
         slept(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutcome::error(reason))
@@ -58,7 +58,7 @@ something again later, not to pause between calls.";
 
 const TIME: &str = "Return the current time in a time zone, with date, weekday and UTC offset.";
 
-/// Longest sleep: the limit of one deferral.
+/// Maximum duration of a sleep, in milliseconds: the limit of one deferral.
 const MAX_MS: u64 = 366 * 24 * 3_600_000;
 
 fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcome, Refusal> {
@@ -77,7 +77,7 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcom
         let now = shown(context.now, &zone(context, None)?)?;
         return Ok(ToolOutcome::text(format!("The wait is over: it is {now}")));
     }
-    // If the clock was set back meanwhile, the call is deferred again.
+    // If the clock was set back during the sleep, the call is deferred again.
     Ok(ToolOutcome::defer(Deferral {
         after_ms: left_ms,
         state: Some(until.0.to_string()),
@@ -85,7 +85,7 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcom
     }))
 }
 
-/// The end of a sleep that begins now.
+/// Returns the end of a sleep that begins now.
 fn until(now: Timestamp, arguments: &SleepArguments) -> Result<Timestamp, Refusal> {
     let ms = match (arguments.seconds, &arguments.until) {
         (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => (seconds * 1_000.0).ceil() as u64,
@@ -120,7 +120,7 @@ fn told(context: &CallContext, arguments: &TimeArguments) -> Answer {
     Ok(ToolOutput::text(time.to_string()))
 }
 
-/// The named time zone, or that of the run, or UTC.
+/// Returns the named time zone, or that of the run, or UTC, in this order.
 fn zone(context: &CallContext, named: Option<&str>) -> Result<TimeZone, Refusal> {
     let Some(named) = named else {
         let offset = Offset::from_seconds(context.utc_offset_minutes.unwrap_or_default().saturating_mul(60));
@@ -143,7 +143,7 @@ fn instant(at: Timestamp) -> Result<Instant, Refusal> {
     ms.ok_or_else(|| Refusal(format!("the clock value of {} ms is out of range", at.0)))
 }
 
-/// Truncates a text that an error repeats.
+/// Truncates a text that an error message repeats.
 fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }

@@ -1,7 +1,8 @@
 //! `write_todos` and `read_todos`: a model's list of intended steps. (ZE-H13)
 //!
-//! The list belongs to the thread: it survives a restart, is copied by a fork, and is rolled back with a run. It is
-//! always written whole, so that no entry is lost. `tasks` has tasks with dependencies.
+//! The list belongs to the thread: it survives a restart, is copied by a fork, and is rolled
+//! back with a run. The model always writes the whole list, so that no entry is lost. The
+//! module `tasks` has tasks with dependencies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,7 @@ pub fn write_todos() -> FunctionTool {
     })
     .keeps(LIST)
     .annotations(read_only())
-    // Not pure: parallel calls would overwrite each other.
+    // The tool is not pure: parallel calls would overwrite each other.
     .effect_class(EffectClass::Idempotent)
 }
 

@@ -1,7 +1,7 @@
 //! Visits the files below a directory of the working folder in a stable order.
 //!
-//! Symbolic links are visited but never followed. `.git`, the store and, unless the caller wants them, the entries that
-//! `.gitignore` files name are skipped. Every count is bounded.
+//! Symbolic links are visited but never followed. The walk skips `.git`, the store and, unless the caller
+//! includes them, the entries that `.gitignore` files match. Every count is bounded.
 
 mod ignore;
 
@@ -15,17 +15,17 @@ use windlass_engine::tool::{FolderPath, WorkingFolder};
 use self::ignore::Patterns;
 use super::Refusal;
 
-/// Most entries visited by one walk: twice a very large source tree.
+/// Maximum number of entries that one walk visits: twice the size of a very large source tree.
 const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 128;
 
-/// A file or link.
+/// A file or a link that a walk visits.
 pub(super) struct Entry<'a> {
-    /// Its directory, opened.
+    /// The opened directory of the entry.
     pub(super) parent: &'a Dir,
-    /// Its name in the directory.
+    /// The name of the entry in the directory.
     pub(super) name: &'a OsStr,
-    /// Its path relative to the working folder.
+    /// The path of the entry, relative to the working folder.
     pub(super) path: &'a Path,
     pub(super) is_link: bool,
 }
@@ -37,7 +37,7 @@ pub(super) enum Flow {
     Stop,
 }
 
-/// Whether a walk visits what `.gitignore` files name.
+/// Whether a walk visits the entries that `.gitignore` files match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ignored {
     Skip,
@@ -45,20 +45,20 @@ pub(super) enum Ignored {
 }
 
 impl Ignored {
-    /// The choice of an argument `include_ignored`.
+    /// Converts the argument `include_ignored`.
     pub(super) fn included(is_included: bool) -> Self {
         if is_included { Self::Visit } else { Self::Skip }
     }
 }
 
-/// What a walk skipped.
+/// The numbers of entries that a walk skipped.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// Directories that could not be read or are too deep.
+    /// Number of directories that could not be read or are too deep.
     pub(super) unreadable: usize,
-    /// Files and directories that `.gitignore` files name.
+    /// Number of files and directories that `.gitignore` files match.
     pub(super) ignored: usize,
-    /// Whether the walk stopped at the limit of entries.
+    /// Whether the walk stopped at the maximum number of entries.
     pub(super) is_cut: bool,
 }
 
@@ -81,7 +81,8 @@ impl Passed {
     }
 }
 
-/// Visits the files and links below a directory: first those of a directory by name, then its subdirectories.
+/// Visits the files and links below a directory: first the entries of a
+/// directory by name, then its subdirectories.
 pub(super) fn walk(
     folder: &WorkingFolder,
     start: &FolderPath,
@@ -91,7 +92,7 @@ pub(super) fn walk(
 ) -> Result<Passed, Refusal> {
     let mut passed = Passed::default();
     let mut seen = 0;
-    // An unreadable start is an error of the call.
+    // If the start directory is unreadable, the call fails.
     folder.open_directory(start.as_path())?;
     let patterns = match ignored {
         Ignored::Skip => Patterns::above(folder, start.as_path()),

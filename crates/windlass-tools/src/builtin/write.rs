@@ -1,4 +1,4 @@
-//! `Write`: writes a whole file. It does not merge with the previous content or read it.
+//! `Write`: writes a whole file. The tool neither reads the previous content nor merges with it.
 //!
 //! If the write fails, the old file is unchanged.
 

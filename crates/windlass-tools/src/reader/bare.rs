@@ -1,6 +1,7 @@
 //! The text of a page without its structure.
 //!
-//! Uses the tokenizer alone, in linear time regardless of the nesting. Makes no Markdown (`html.rs`).
+//! The module uses the tokenizer alone, in linear time for any nesting.
+//! It does not produce Markdown (`html.rs`).
 
 use std::cell::RefCell;
 
@@ -21,7 +22,7 @@ pub(super) fn text(html: &str) -> String {
     let tokenizer = Tokenizer::new(Collector::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
-    // The sink never requests a script run, so the first call consumes all input.
+    // The sink never requests a script run, so the first call consumes the complete input.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
     let text = tokenizer.sink.text.take();
@@ -32,7 +33,7 @@ pub(super) fn text(html: &str) -> String {
 #[derive(Default)]
 struct Collector {
     text: RefCell<String>,
-    /// Inside an element whose content is not part of the text.
+    /// Whether the tokenizer is inside an element whose content is not part of the text.
     is_hidden: RefCell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Drops the process's rights: memory, time, files, network, other processes.
+//! Drops the rights of this process: memory, time, files, network, other processes.
 //!
 //! On Linux: resource limits, Landlock without any path, and a seccomp filter that allows only the system calls that a
 //! parser needs. A kernel without Landlock or seccomp, or another system, enforces the resource limits only.
@@ -42,7 +42,8 @@ mod linux {
         SeccompRule, TargetArch, apply_filter,
     };
 
-    /// The newest version that the library supports; an older kernel ignores what it lacks.
+    /// The newest Landlock version that the library supports. An older kernel
+    /// ignores the rights that it does not know.
     const NEWEST: ABI = ABI::V7;
 
     /// System calls for memory, threads, time, and open files.
@@ -78,8 +79,8 @@ mod linux {
     ];
 
     pub(super) fn confine() -> io::Result<()> {
-        // The kernel kills this process first if memory runs out. If the write fails, it is treated like any other
-        // process.
+        // If memory runs out, the kernel kills this process first. If the write fails, the
+        // kernel treats it like any other process.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         close_files().map_err(io::Error::other)?;
         if TargetArch::try_from(std::env::consts::ARCH).is_err() {
@@ -101,7 +102,8 @@ mod linux {
         ruleset.create()?.restrict_self().map(drop)
     }
 
-    /// All other system calls fail with `ENOSYS`, so that libraries fall back to other calls.
+    /// Builds the filter. All other system calls fail with `ENOSYS`, so
+    /// that libraries fall back to other calls.
     fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
         let masked = |argument, mask: libc::c_int, value: libc::c_int| {
             let operator = SeccompCmpOp::MaskedEq(mask as u64);
@@ -110,9 +112,9 @@ mod linux {
         };
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
             ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-        // Threads, no processes.
+        // Allows threads, but no processes.
         rules.insert(libc::SYS_clone, vec![masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]);
-        // Memory, no code.
+        // Allows memory that is not executable.
         rules.insert(libc::SYS_mmap, vec![masked(2, libc::PROT_EXEC, 0)?]);
         rules.insert(libc::SYS_mprotect, vec![masked(2, libc::PROT_EXEC, 0)?]);
         let refused = SeccompAction::Errno(libc::ENOSYS as u32);

@@ -1,6 +1,6 @@
-//! Converts a page to Markdown: the part that the page marks as its article, or all of it.
+//! Converts a page to Markdown: the part that the page marks as its article, or the whole page.
 //!
-//! Runs no scripts and loads nothing.
+//! This module runs no scripts and loads no resources.
 
 use std::rc::Rc;
 
@@ -9,13 +9,14 @@ use windlass_outbound::Url;
 
 use super::tree;
 
-/// Most marked elements that are compared.
+/// Maximum number of marked elements that are compared.
 const MAX_MARKED: usize = 50;
-/// An article with less than this share of the page's text, in percent, is not the content of the page.
+/// Minimum share of the page's text that an article must have, in percent. An article
+/// with less is not the content of the page.
 const ARTICLE_PERCENT: usize = 30;
 /// Elements whose text is not shown.
 const UNSEEN: &[&str] = &["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas"];
-/// Elements around the content.
+/// Elements that surround the content of a page.
 const AROUND: &[&str] = &["nav", "footer", "aside", "dialog"];
 
 /// Converts a page to its title and Markdown; `None` if it is nested too deeply.
@@ -45,7 +46,7 @@ pub(super) fn convert(html: &str, base: Option<&str>) -> Option<(String, String)
     Some((title, text.trim().to_owned()))
 }
 
-/// The absolute address of a link; `None` if it leads to no page.
+/// Returns the absolute URL of a link; `None` if the link leads to no page.
 fn absolute(base: Option<&Url>, text: &str) -> Option<String> {
     let url = match base {
         Some(base) => base.join(text.trim()).ok()?,
@@ -54,14 +55,14 @@ fn absolute(base: Option<&Url>, text: &str) -> Option<String> {
     matches!(url.scheme(), "http" | "https").then(|| url.into())
 }
 
-/// The longest part that the page marks as its content, if it has enough of the text.
+/// Returns the longest part that the page marks as its content, if that part has enough of the text.
 fn article(body: &Rc<Node>) -> Option<Rc<Node>> {
     let length = |node: &Rc<Node>| tree::text(node).split_whitespace().map(str::len).sum::<usize>();
     let marked = tree::walk(body).into_iter().filter(|node| {
         let role = tree::attribute(node, "role");
         matches!(tree::name(node), "article" | "main") || role.is_some_and(|role| role == "main")
     });
-    // Nested parts are walked once each.
+    // The text of nested parts is measured once per part.
     let longest = marked.take(MAX_MARKED).max_by_key(length)?;
     (length(&longest) * 100 >= length(body) * ARTICLE_PERCENT).then_some(longest)
 }

@@ -1,9 +1,9 @@
 //! Reads PDF, HTML, Word and search results in a separate process, because a hostile file can make a parser overflow
 //! the stack, abort, or exhaust the memory.
 //!
-//! The reader process drops its rights before it reads a byte (`confine.rs`). If it crashes or exceeds a limit, one
-//! read fails. A program that embeds the library calls [`reader_main`] first in `main`, or names another program that
-//! does so. Without a reader, tools reject these formats.
+//! The reader process drops its rights before it reads a byte (`confine.rs`). If the process crashes or
+//! exceeds a limit, one read fails. A program that embeds the library must call [`reader_main`] first in
+//! `main`, or name another program that does so. Without a reader, tools reject these formats.
 
 mod bare;
 mod confine;
@@ -38,11 +38,13 @@ pub(crate) use self::results::{Found, RIDDLE, is_page};
 pub(crate) use self::wire::{Document, Format, Request};
 use self::wire::{Line, MAX_ANSWER_BYTES};
 
-/// Most concurrent reader processes; each may use [`MAX_MEMORY_BYTES`].
+/// Maximum number of concurrent reader processes. Each may use [`MAX_MEMORY_BYTES`].
 const MAX_READERS: usize = 4;
-/// Address space of a reader process; a text document of the largest accepted size needs a tenth of it.
+/// Maximum address space of a reader process, in bytes. A text document of the
+/// largest accepted size needs a tenth of it.
 const MAX_MEMORY_BYTES: u64 = 1024 * 1024 * 1024;
-/// A document takes milliseconds; a reader that exceeds this is stuck.
+/// Maximum time to read a document. A typical document takes milliseconds, so
+/// a reader that exceeds the limit is stuck.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Starts reader processes.
@@ -84,24 +86,25 @@ pub(crate) enum ReadError {
 }
 
 impl Reader {
-    /// Starts this program as the reader. Rejects every document unless [`reader_main`] was called before. All readers
-    /// of a process share its limit of reader processes.
+    /// Starts this program as the reader. Rejects every document unless the program called [`reader_main`]
+    /// before. All readers of a process share the limit of concurrent reader processes.
     pub fn this_program() -> Self {
         static OWN: OnceLock<Option<Arc<Program>>> = OnceLock::new();
         Self { program: OWN.get_or_init(|| process::own_program().map(Program::new)).clone() }
     }
 
-    /// Starts another program, which calls [`reader_main`] first.
+    /// Starts another program as the reader. That program must call [`reader_main`] first.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self { program: Some(Program::new(path.into())) }
     }
 
-    /// Rejects every document.
+    /// Creates a reader that rejects every document.
     pub fn none() -> Self {
         Self { program: None }
     }
 
-    /// Reads a document. Waits while too many are being read; the time limit begins afterwards.
+    /// Reads a document. Waits while the maximum number of reader processes is
+    /// running; the time limit begins afterwards.
     pub(crate) async fn read(
         &self,
         request: &Request,
@@ -110,7 +113,8 @@ impl Reader {
     ) -> Result<Document, ReadError> {
         let program = self.program.as_ref().ok_or(ReadError::Absent)?;
         let reading = async {
-            // The semaphore is never closed; without a permit, the limit would only be exceeded.
+            // The semaphore is never closed. Without a permit, the read
+            // would only exceed the limit of processes.
             let _slot = program.slots.acquire().await.ok();
             tokio::time::timeout(TIME_LIMIT, program.read(request, bytes)).await
         };
@@ -145,7 +149,8 @@ impl Program {
         };
         let head = request.encode();
         let feeding = async move {
-            // A reader that ends early closes its input; its answer or exit status has the reason.
+            // A write error is ignored: a reader that ends early closes its input, and
+            // its answer or exit status has the reason.
             let _ = async { input.write_all(&head).await.and(input.write_all(bytes).await) }.await;
         };
         let (answer, ()) = tokio::join!(collect(output), feeding);
@@ -195,7 +200,7 @@ async fn finish(mut child: Child, answer: Answer) -> Result<Document, ReadError>
     if answer.is_complete {
         return Ok(document);
     }
-    // The process may still be writing beyond the limit.
+    // The process may still be writing beyond the size limit.
     let _ = child.start_kill();
     let status = child.wait().await.map_err(|error| ReadError::Refused(error.to_string()))?;
     let Some((number, total)) = answer.page else { return Err(ReadError::Crashed { status }) };

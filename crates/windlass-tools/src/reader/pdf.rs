@@ -1,6 +1,7 @@
 //! Extracts the text of a PDF's pages.
 //!
-//! There is no text recognition: a scanned page has no text. There are no guards: a hostile file ends the process.
+//! The module recognizes no text in images: a scanned page has no text. It has no
+//! guards: a hostile file ends the process.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,7 +61,7 @@ pub(super) fn extract(
 fn load(bytes: &[u8]) -> Result<Document, String> {
     let document = Document::load_mem(bytes).map_err(|error| explain(&error))?;
     if document.is_encrypted() {
-        // The parser drops what it could not decrypt.
+        // The parser drops the content that it could not decrypt.
         document.authenticate_password("").map_err(|error| explain(&error))?;
     }
     Ok(document)

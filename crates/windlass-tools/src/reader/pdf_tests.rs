@@ -1,6 +1,6 @@
 //! Encrypted PDF files.
 //!
-//! The test process parses them itself, so they must not be hostile.
+//! The test process itself parses these files, so they must not be hostile.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::reader::wire::Format;
 const ENCRYPT: &[u8] = b"Encrypt";
 const HELLO: &[u8] = b"BT /F1 12 Tf 20 100 Td (Hello page) Tj ET";
 
-/// How a test file is encrypted.
+/// The encryption of a test file.
 #[derive(Clone, Copy)]
 enum Lock {
     Rc4,
@@ -43,7 +43,8 @@ fn packed(kind: Vec<(&str, Object)>, bytes: &[u8]) -> Stream {
     Stream::new(all, encoder.finish().unwrap())
 }
 
-/// A file of one page. Its page and the length of its content are in an object stream of `more` additional bytes.
+/// Creates a file of one page. The page and the length of its content are in an
+/// object stream of `more` additional bytes.
 fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     let mut document = Document::with_version("1.7");
     let content = document.add_object(Stream::new(Dictionary::new(), HELLO.to_vec()));
@@ -56,7 +57,7 @@ fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     );
     let locked_bytes = match lock {
         Lock::Rc4 => HELLO.len(),
-        // One block in front, and at least one byte of padding in the last block.
+        // The initialization vector takes one block, and the last block has at least one byte of padding.
         Lock::Aes256 => 16 + (HELLO.len() / 16 + 1) * 16,
     };
     let index = format!("{} 0 {} {} ", page.0, length.0, first.len());
@@ -78,7 +79,8 @@ fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     drawn.dict.set("Length", Object::Reference(length));
     let mut bytes = Vec::new();
     document.save_to(&mut bytes).unwrap();
-    // The library omits object streams when it writes, so this one was written under a placeholder type.
+    // The library omits object streams when it writes a file, so the
+    // stream was written under a placeholder type.
     let kind = memchr::memmem::find(&bytes, b"/Object").unwrap();
     bytes[kind..kind + 7].copy_from_slice(b"/ObjStm");
     bytes.push(b'\n');

@@ -1,6 +1,6 @@
 //! The reader process: limits itself, reads one request from stdin, and writes the answer to stdout.
 //!
-//! It does not interpret a crash (`mod.rs`).
+//! This module does not interpret a crash (`mod.rs` does).
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,18 @@ use super::{bare, confine, html, results, word};
 
 /// The argument that starts a program as a reader.
 pub(super) const ARGUMENT: &str = "__read-document";
-/// Parsers recurse deeply even on ordinary files. The memory is only reserved.
+/// Stack size in bytes. Parsers recurse deeply even on ordinary files. The memory is only reserved.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
-/// Largest request: the largest file that a tool reads whole, and its head.
+/// Maximum size of a request, in bytes: the largest file that a tool
+/// reads whole, and the head of the request.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Whether this program can be started as a reader.
 static IS_READER: AtomicBool = AtomicBool::new(false);
 
 /// Serves as a document reader if the program was started as one, and then does not return. Otherwise enables
-/// [`Reader::this_program`](super::Reader::this_program). Call it first in `main`, before threads or files exist.
+/// [`Reader::this_program`](super::Reader::this_program). Call this function first in `main`, before the
+/// program starts threads or opens files.
 pub fn reader_main() {
     IS_READER.store(true, Ordering::Relaxed);
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT) {
@@ -30,7 +32,7 @@ pub fn reader_main() {
     }
 }
 
-/// The path of this program if it can be a reader.
+/// Returns the path of this program if it can be a reader.
 pub(super) fn own_program() -> Option<PathBuf> {
     if !IS_READER.load(Ordering::Relaxed) {
         return None;
@@ -41,7 +43,7 @@ pub(super) fn own_program() -> Option<PathBuf> {
 }
 
 fn serve() -> io::Result<()> {
-    // The message of a panic could contain text of the document.
+    // The message of a panic is not printed, because it could contain text of the document.
     std::panic::set_hook(Box::new(|_| {}));
     let reading = thread::Builder::new().stack_size(STACK_BYTES).spawn(read_request)?;
     reading.join().unwrap_or_else(|_| Err(io::Error::other("the parser panicked")))
@@ -96,7 +98,8 @@ fn parse(
     }
 }
 
-/// Parses a document in this process, which a hostile one may end. Returns whether it was read.
+/// Parses a document in this process, which a hostile document may
+/// end. Returns whether the document was read.
 #[cfg(feature = "testing")]
 pub(crate) fn is_readable(request: &Request, bytes: &[u8]) -> bool {
     matches!(parse(request, bytes, &mut |_| Ok(())), Ok(Ok(())))

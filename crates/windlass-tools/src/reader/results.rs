@@ -1,6 +1,6 @@
 //! Parses DuckDuckGo's result page into a list.
 //!
-//! The search tool sends the request.
+//! This module sends no request; the search tool does.
 
 use htmd::Node;
 use reqwest::Url;
@@ -60,7 +60,7 @@ fn parse(page: &str) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// The target of a result, whose link goes through a page that counts clicks.
+/// Returns the target of a result. The result's link goes through a page that counts clicks.
 fn target(href: &str) -> String {
     let whole =
         if let Some(rest) = href.strip_prefix("//") { format!("https://{rest}") } else { href.to_owned() };

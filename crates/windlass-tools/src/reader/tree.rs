@@ -1,6 +1,6 @@
 //! Parses HTML into a tree, and walks it without recursion.
 //!
-//! It does not know the meaning of elements (`html.rs`).
+//! This module does not interpret elements (`html.rs` does).
 
 use std::rc::Rc;
 
@@ -9,12 +9,13 @@ use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{NodeData, RcDom};
 
-/// Bytes passed to the parser between two checks of the depth.
+/// Number of bytes passed to the parser between two checks of the depth.
 const PIECE_BYTES: usize = 4096;
-/// Browsers nest at most 512 elements. The parser's time grows with the square of the depth.
+/// Maximum depth of a page. Browsers nest at most 512 elements. The parser's
+/// time grows with the square of the depth.
 const MAX_DEPTH: usize = 1024;
 
-/// Parses a page; `None` if it is nested too deeply.
+/// Parses a page. Returns `None` if the page is nested too deeply.
 pub(crate) fn parse_page(html: &str) -> Option<Rc<Node>> {
     let mut parser = parse_document(RcDom::default(), ParseOpts::default());
     let mut rest = html;
@@ -29,13 +30,13 @@ pub(crate) fn parse_page(html: &str) -> Option<Rc<Node>> {
     Some(parser.finish().document)
 }
 
-/// The depth of the last node.
+/// Returns the depth of the last node.
 fn end_depth(root: &Rc<Node>) -> usize {
     let last = |node: &Rc<Node>| node.children.borrow().last().cloned();
     std::iter::successors(Some(root.clone()), last).count()
 }
 
-/// The name of an element; empty for other nodes.
+/// Returns the name of an element; empty for other nodes.
 pub(super) fn name(node: &Node) -> &str {
     match &node.data {
         NodeData::Element { name, .. } => &name.local,
@@ -47,7 +48,7 @@ pub(super) fn name(node: &Node) -> &str {
     }
 }
 
-/// An attribute of an element.
+/// Returns an attribute of an element.
 pub(crate) fn attribute(node: &Node, wanted: &str) -> Option<String> {
     let NodeData::Element { attrs, .. } = &node.data else { return None };
     let attrs = attrs.borrow();
@@ -71,7 +72,7 @@ pub(crate) fn has_class(node: &Node, class: &str) -> bool {
         .is_some_and(|classes| classes.split_ascii_whitespace().any(|known| known == class))
 }
 
-/// A node and all its descendants in document order.
+/// Returns a node and all its descendants in document order.
 pub(crate) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
     let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
@@ -81,7 +82,7 @@ pub(crate) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
     found
 }
 
-/// All text below a node, with its white space.
+/// Returns all text below a node, with its white space.
 pub(crate) fn text(root: &Rc<Node>) -> String {
     let mut all = String::new();
     for node in walk(root) {

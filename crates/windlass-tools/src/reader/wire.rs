@@ -1,12 +1,12 @@
 //! The messages between the two processes: one line of JSON and the document in, lines of JSON out.
 //!
-//! It starts no process and parses no document.
+//! This module starts no process and parses no document.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Largest answer; far more than a tool displays.
+/// Maximum size of an answer, in bytes. A tool displays far less.
 pub(super) const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +31,11 @@ pub(crate) enum Format {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub format: Format,
-    /// The URL of a page; its links are relative to it.
+    /// The URL of a page. Links in the page are relative to this URL.
     pub base: Option<String>,
-    /// The first page to read, from 1.
+    /// The first page to read, counted from 1.
     pub first: u64,
-    /// The number of pages; `None`: all.
+    /// The number of pages to read; `None`: all.
     pub count: Option<u64>,
 }
 
@@ -58,12 +58,12 @@ pub(super) enum Line {
 }
 
 impl Format {
-    /// The format of a document that only a reader can parse; `None` for text and anything else.
+    /// Returns the format of a document that only a reader can parse; `None` for text and any other format.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(b"%PDF-") {
             return Some(Self::Pdf);
         }
-        // A ZIP archive whose first file has a name that Office documents use.
+        // Office documents are ZIP archives whose first file has one of these names.
         let is_archive = bytes.starts_with(b"PK\x03\x04");
         let name = bytes.get(30..).unwrap_or_default();
         let begins = [&b"[Content_Types].xml"[..], b"_rels/", b"word/", b"docProps/"];
@@ -86,12 +86,12 @@ impl fmt::Display for Format {
 }
 
 impl Request {
-    /// A request for the whole document.
+    /// Creates a request for the whole document.
     pub(crate) fn whole(format: Format) -> Self {
         Self { format, base: None, first: 1, count: None }
     }
 
-    /// The line before the document.
+    /// Encodes the line before the document.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');

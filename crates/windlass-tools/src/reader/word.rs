@@ -9,12 +9,12 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 
-/// The part that holds the text.
+/// The part of the archive that contains the text.
 const PART: &str = "word/document.xml";
-/// Largest part; far more than a book has.
+/// Maximum size of this part, in bytes. A book has far less.
 const MAX_PART_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
-/// Deepest heading level in Markdown; Word has nine.
+/// Deepest heading level in Markdown. Word has nine levels.
 const MAX_HEADING: usize = 6;
 
 /// Extracts the text of a document.
@@ -54,7 +54,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
 struct Writer {
     text: String,
     line: String,
-    /// Inside an element whose text is extracted.
+    /// Whether the parser is inside an element whose text is extracted.
     is_text: bool,
     heading: usize,
     is_list: bool,
@@ -133,7 +133,7 @@ impl Writer {
     }
 }
 
-/// The attribute `val`.
+/// Returns the attribute `val`.
 fn value(element: &BytesStart<'_>) -> Option<String> {
     let mut attributes = element.attributes();
     let attribute =
@@ -141,7 +141,7 @@ fn value(element: &BytesStart<'_>) -> Option<String> {
     Some(attribute.value.into_owned())
 }
 
-/// The heading level of a style: `Title`, `Heading1`, `heading 2`; 0 for other styles.
+/// Returns the heading level of a style: `Title`, `Heading1`, `heading 2`; 0 for other styles.
 fn level(style: &str) -> usize {
     let style = style.to_ascii_lowercase();
     if style == "title" {

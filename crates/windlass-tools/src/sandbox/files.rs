@@ -1,5 +1,5 @@
-//! File access of a command: the working and scratch folders are writable, the system's programs readable and
-//! executable, plus what the configuration adds. Landlock denies everything else.
+//! File access of a command. The working and scratch folders are writable, and the system's programs readable
+//! and executable. The configuration adds further paths. Landlock denies all other access.
 //!
 //! Metadata is not hidden: Landlock does not restrict whether a file exists or how large it is. Read-only mounts
 //! protect metadata from changes (`shell/mounts.rs`).
@@ -16,11 +16,12 @@ use landlock::{
 use super::Sandbox;
 use super::opening::{Opened, find};
 
-/// The newest version of Landlock that the library supports; an older kernel ignores what it lacks.
+/// The newest version of Landlock that the library supports. An older kernel
+/// ignores the rights that it does not know.
 const NEWEST: ABI = ABI::V7;
 
-/// What programs need to run: executables, libraries, certificates, host names, time zones. Of `/etc`, only files
-/// without secrets.
+/// Paths that programs need to run: executables, libraries, certificates, host names, time zones. Of `/etc`,
+/// only files without secrets are included.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -72,27 +73,28 @@ const SYSTEM: &[&str] = &[
 /// Devices that cannot affect the machine.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// The system paths that every command can read.
+/// Returns the system paths that every command can read.
 pub(super) fn system<'a>() -> impl Iterator<Item = &'a Path> {
     SYSTEM.iter().map(Path::new)
 }
 
-/// Whether a program path belongs to the system, for lookups by name.
+/// Whether the path of a program belongs to the system, for lookups by name.
 fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Creates the Landlock ruleset: writable places and readable ones. Returns `None` if the kernel has no Landlock.
+/// Creates the Landlock ruleset with these writable and readable places.
+/// Returns `None` if the kernel has no Landlock.
 pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Result<Option<OwnedFd>, String> {
     let failed = |error: RulesetError| format!("the kernel rejected the Landlock ruleset: {error}");
-    // Without device files: a device node would give access to the machine's device.
+    // Device files are excluded: a device node would give access to the machine's device.
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let looks = AccessFs::from_read(NEWEST);
     let mut created = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))
         .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
         .and_then(|ruleset| match network {
-            // Covers inherited sockets, which the seccomp filter does not restrict.
+            // This rule covers inherited sockets, which the seccomp filter does not restrict.
             false => ruleset.handle_access(AccessNet::from_all(NEWEST)),
             true => Ok(ruleset),
         })
@@ -100,7 +102,7 @@ pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Resu
         .map_err(failed)?;
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let system = SYSTEM.iter().map(|path| (path, looks)).chain(DEVICES.iter().map(|path| (path, devices)));
-    // Follows links of the system, but none that a command may have created.
+    // Only links of the system are followed, but no link that a command may have created.
     let is_the_systems = |link: &Path| !places.iter().any(|place| link.starts_with(&place.path));
     for (path, access) in system {
         let path = Path::new(path);
@@ -133,7 +135,7 @@ fn below(
     ruleset.add_rule(PathBeneath::new(handle, access)).map_err(|error| failed(&error))
 }
 
-/// The folders of a search path whose programs a command can run.
+/// Returns the folders of a search path whose programs a command can run.
 pub(super) fn search_path(sandbox: &Sandbox, path: &str) -> String {
     let runs = |folder: &PathBuf| {
         folder.is_absolute()
@@ -145,8 +147,8 @@ pub(super) fn search_path(sandbox: &Sandbox, path: &str) -> String {
     joined.filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
-/// Makes the current `/proc` readable. The kernel protects the secrets of processes outside the sandbox. Only makes
-/// system calls; if they fail, `/proc` stays inaccessible.
+/// Makes the current `/proc` readable. The kernel protects the secrets of processes outside the sandbox. The
+/// function only makes system calls; if they fail, `/proc` stays inaccessible.
 pub(super) fn open_processes(ruleset: &OwnedFd) {
     #[repr(C, packed)]
     struct Beneath {

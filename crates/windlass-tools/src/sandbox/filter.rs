@@ -1,8 +1,8 @@
 //! The system calls that a command cannot make: those that inspect other processes, change the machine, create a
 //! namespace with full rights, or open a socket.
 //!
-//! It is a deny list, because programs need hundreds of calls and new ones appear every year. Landlock restricts files
-//! (`files.rs`).
+//! The filter is a deny list, because programs need hundreds of calls and new ones appear every year.
+//! Landlock restricts files (`files.rs`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-/// Denied with `EPERM`.
+/// System calls that fail with `EPERM`.
 const REFUSED: &[libc::c_long] = &[
     // Access to other processes.
     libc::SYS_ptrace,
@@ -39,7 +39,7 @@ const REFUSED: &[libc::c_long] = &[
     // Opening a file by handle bypasses the checks of its parent folders.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // The kernel, the machine and its clock.
+    // Changes of the kernel, the machine and its clock.
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -66,8 +66,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// Reported as missing (`ENOSYS`), so that programs fall back to calls that can be filtered. `clone3` and `openat2`
-/// hide their flags behind a pointer, and `io_uring` opens files and sockets without further calls.
+/// System calls that are reported as missing (`ENOSYS`), so that programs fall back to calls that
+/// can be filtered. `clone3` and `openat2` pass their flags behind a pointer, and `io_uring` opens
+/// files and sockets without further calls.
 const UNKNOWN: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -100,7 +101,7 @@ const OPENS: &[(libc::c_long, u8, u8)] = &[
 /// Mode bits that run a program as the file's owner or group. They would take effect outside the sandbox too.
 const BORROWS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
 
-/// Flags that create a file. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
+/// Flags that create a file. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which this constant omits.
 const MAKES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
 /// Flags of `clone` that create a namespace.
@@ -136,7 +137,7 @@ pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
         .map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(*flag as u64), *flag as u64)]))
         .collect();
     refused.insert(libc::SYS_clone, namespaces?);
-    // Changes of its own limits only.
+    // A process may change only its own limits.
     refused.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
     for (call, mode) in MODES {
         refused.insert(*call, BORROWS.iter().map(|bit| rule(&[has(*mode, *bit)])).collect::<Result<_, _>>()?);
@@ -169,13 +170,13 @@ fn sockets(network: bool) -> Result<Vec<SeccompRule>, String> {
         rule(&[(0, is_not.clone(), v4), (0, is_not.clone(), v6), (0, is_not.clone(), routes)])?,
         raw(v4)?,
         raw(v6)?,
-        // Of netlink sockets, only the one for routes and addresses is allowed.
+        // The only allowed netlink sockets are those for routes and addresses.
         rule(&[(0, is.clone(), routes), (2, is_not, libc::NETLINK_ROUTE as u64)])?,
     ])
 }
 
-/// Rules for the denied socket pairs: datagram types, whose messages can be sent to any Unix socket. The kernel treats
-/// raw ones as datagrams. Other pairs connect only to each other.
+/// Rules for the denied socket pairs: datagram types, whose messages can be sent to any Unix socket. The
+/// kernel treats raw pairs as datagrams. Other pairs connect only to each other.
 fn pairs() -> Result<Vec<SeccompRule>, String> {
     let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW];
     kinds.iter().map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xf), *kind as u64)])).collect()
@@ -208,7 +209,7 @@ fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, error: libc::c_int) -> Result
     Ok(program)
 }
 
-/// Denies calls of the x32 ABI, which would bypass a filter by number.
+/// Denies calls of the x32 ABI, which would bypass a filter of call numbers.
 #[cfg(target_arch = "x86_64")]
 fn without_x32() -> [sock_filter; 3] {
     const LOAD_WORD: u16 = 0x20;

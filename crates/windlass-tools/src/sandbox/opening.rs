@@ -1,8 +1,8 @@
-//! The files and folders that the configuration opens to commands. They are resolved without following links and kept
-//! open from the start of this process.
+//! The files and folders that the configuration makes accessible to commands. They are resolved without
+//! following links and kept open from the start of this process.
 //!
-//! A command can replace anything in a folder it may write by a link. A configured path through that link would give
-//! the next command access to the link's target.
+//! A command can replace any entry of a writable folder by a link. A configured path through that link would
+//! give the next command access to the link's target.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 /// One configured path.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// The configuration key of its list.
+    /// The configuration key of the list that contains the path.
     key: &'static str,
     path: PathBuf,
-    /// The file at startup. Kept open, so that its inode number is not reused.
+    /// The file at startup. It is kept open, so that its inode number is not reused.
     first: Option<File>,
 }
 
-/// The current file, with its path, which has no links.
+/// The current file with its path, which contains no links.
 pub(crate) struct Opened {
     pub path: PathBuf,
     pub handle: File,
@@ -34,7 +34,7 @@ pub(crate) struct Opened {
 pub(super) enum Blocked {
     /// The file is missing or inaccessible.
     Missing,
-    /// A link is on the path.
+    /// The path contains a link.
     Link {
         at: PathBuf,
         to: PathBuf,
@@ -54,8 +54,8 @@ impl Opening {
         &self.path
     }
 
-    /// Opens the current file; `None` if it is missing. Returns an error if a link is on the path, or if the file has
-    /// appeared since startup in one of `places`, which commands may change.
+    /// Opens the current file. Returns `None` if the file is missing. Returns an error if the path contains a
+    /// link, or if the file has appeared since startup in one of `places`, which commands may change.
     pub(super) fn now(&self, places: &[&Path]) -> Result<Option<Opened>, String> {
         let Self { key, path, first } = self;
         let named = || format!("`{}` in `{key}` of `[tools.bash]`", path.display());
@@ -111,11 +111,11 @@ fn is_same(one: &File, other: &File) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Linux has the same limit (`path_resolution(7)`).
+/// Maximum number of links followed in a path. Linux has the same limit (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// Opens an absolute path component by component. Follows only links for which `follows` returns `true`; it receives
-/// the link's path, whose parents are resolved.
+/// Opens an absolute path component by component. Follows only links for which `follows` returns `true`.
+/// `follows` receives the link's path, whose parents are resolved.
 pub(super) fn find(path: &Path, follows: impl Fn(&Path) -> bool) -> Result<File, Blocked> {
     let root = open_at(libc::AT_FDCWD, OsStr::new("/"))?;
     let mut way = vec![(PathBuf::from("/"), root)];
@@ -152,7 +152,7 @@ fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
     // SAFETY: the name is null-terminated, and the parent is open.
     let opened = unsafe { libc::openat(parent, name.as_ptr(), flags) };
     if opened >= 0 {
-        // SAFETY: it was just opened and has no other owner.
+        // SAFETY: the descriptor was just opened and has no other owner.
         return Ok(unsafe { File::from_raw_fd(opened) });
     }
     let error = io::Error::last_os_error();
@@ -164,7 +164,7 @@ fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
     })
 }
 
-/// The target of a link.
+/// Returns the target of a link.
 fn target(link: &File) -> Result<PathBuf, Blocked> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
     // SAFETY: the name is null-terminated; the kernel writes at most the buffer's length.
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file, and links to it from another folder.
+    /// Creates a folder with a file, and links to that file from another folder.
     fn linked() -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let top = root.path().canonicalize().unwrap();

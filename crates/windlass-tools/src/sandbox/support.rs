@@ -1,4 +1,5 @@
-//! Which sandbox features the running kernel supports, tested rather than derived from its version.
+//! The sandbox features that the running kernel supports. They are
+//! tested, not derived from the kernel's version.
 //!
 //! The test runs once per process.
 
@@ -9,18 +10,19 @@ use crate::shell::{can_have_a_namespace, can_have_mounts};
 /// The features of the running kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
-    /// The Landlock version, if it is enabled. From 3 on (Linux 6.2), files outside cannot be truncated; from 6 on
-    /// (Linux 6.12), processes outside cannot be signalled.
+    /// The Landlock version, if Landlock is enabled. Since version 3 (Linux 6.2), commands cannot truncate
+    /// files outside; since version 6 (Linux 6.12), they cannot signal processes outside.
     pub landlock: Option<u32>,
     /// Whether system calls can be filtered.
     pub seccomp: bool,
-    /// Whether a command can have a PID namespace. It ends as a whole, so no daemon survives it.
+    /// Whether a command can have a PID namespace. All processes of the
+    /// namespace end with it, so no daemon survives.
     pub processes: bool,
     /// Whether a command can have separate mounts, which protect modes, owners and times of files outside.
     pub mounts: bool,
 }
 
-/// The oldest Landlock that protects the contents of files outside.
+/// The oldest Landlock version that protects the contents of files outside.
 const LANDLOCK_MIN: u32 = 3;
 
 impl Support {

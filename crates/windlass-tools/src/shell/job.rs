@@ -20,52 +20,52 @@ use super::watch as processes;
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It exited with a code.
+    /// The command exited with a code.
     Code(i32),
-    /// It was killed by a signal.
+    /// A signal killed the command.
     Signal(i32),
-    /// It was stopped, for this reason.
+    /// The engine stopped the command, for this reason.
     Stopped(Stop),
 }
 
 /// Why a command was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It was cancelled.
+    /// The command was cancelled.
     Unwanted,
-    /// It exceeded its time limit.
+    /// The command exceeded its time limit.
     Late,
-    /// It exceeded its limit of processes.
+    /// The command exceeded its limit of processes.
     Processes,
-    /// It exceeded the quota of its files.
+    /// The command exceeded the quota of its files.
     Room,
 }
 
 /// A command to start, with its limits.
 pub(crate) struct Order {
     pub launch: Launch,
-    /// Most concurrent processes, threads included.
+    /// Maximum number of concurrent processes, including threads.
     pub processes: usize,
-    /// The quota of its files.
+    /// The quota of the command's files.
     pub room: Option<Room>,
-    /// Its scratch folder, deleted at its end.
+    /// The command's scratch folder, which is deleted when the command ends.
     pub scratch: Scratch,
 }
 
 /// The quota of a command's files.
 pub(crate) struct Room {
     quota: Arc<dyn FolderQuota>,
-    /// Most bytes of files at its end: the limit, or the earlier usage if that is higher. A command that deletes files
-    /// is not stopped.
+    /// Maximum total size of the files, in bytes: the limit, or the earlier usage if that is higher. A
+    /// command that only deletes files is not stopped.
     most: u64,
-    /// Bytes left at the start.
+    /// Number of bytes left when the command started.
     left: u64,
-    /// Whether the files could be counted at the start.
+    /// Whether the files could be counted when the command started.
     was_counted: bool,
 }
 
 impl Room {
-    /// The quota of a folder; `None` if it has no limit. Blocks.
+    /// Returns the quota of a folder; `None` if the folder has no limit. Blocks.
     pub(crate) fn of(folder: &WorkingFolder) -> Option<Self> {
         let quota = folder.quota()?.clone();
         // If files cannot be counted, a command may delete files and write none.
@@ -75,12 +75,12 @@ impl Room {
         Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken), was_counted })
     }
 
-    /// Largest size of a further file in bytes.
+    /// Returns the maximum size of another file, in bytes.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether the quota is exceeded. Making the files uncountable counts as exceeding it. Blocks.
+    /// Whether the quota is exceeded. A command that makes the files uncountable exceeds it too. Blocks.
     fn is_passed(&self) -> bool {
         self.quota.taken().map_or(self.was_counted, |taken| taken > self.most)
     }
@@ -91,24 +91,25 @@ pub(crate) struct Job {
     heard: Mutex<Heard>,
     ended: watch::Receiver<Option<Ended>>,
     wish: AtomicU8,
-    /// Wakes the attendant, which owns it. An ended job therefore keeps no descriptor open.
+    /// Wakes the attendant, which owns the descriptor. An ended job therefore keeps no descriptor open.
     bell: Weak<OwnedFd>,
 }
 
-/// The requested action; 0: continue.
+/// The requested action; 0: none.
 const STOP: u8 = 1;
 const LATE: u8 = 2;
 const KILL: u8 = 3;
 
-/// How long a command may take to end after SIGTERM.
+/// Maximum time that a command may take to end after SIGTERM, in milliseconds.
 const GRACE_MS: u64 = 2_000;
 /// Maximum number of searches for daemons. A search may find a killed process again until the kernel has removed it.
 const HUNTS: usize = 50;
-/// How often its processes are counted, and how often its end is checked while others keep its output open.
+/// Interval between two counts of the command's processes, in milliseconds. While others keep its output
+/// open, it is also the interval between two checks of its end.
 const LOOK_MS: i32 = 100;
-/// Longest time between two scans of all processes, each of which takes some milliseconds.
+/// Maximum time between two scans of all processes, in milliseconds. Each scan takes some milliseconds.
 const LOOK_THROUGH_MS: u64 = 5_000;
-/// How often the quota is checked.
+/// Interval between two checks of the quota, in milliseconds.
 const ROOM_MS: u64 = 1_000;
 
 impl Job {
@@ -136,7 +137,8 @@ impl Job {
                 Err(why) => return drop(started.send(Err(why))),
             };
             let hunts = (!launch.namespace).then(|| scratch.path().to_owned());
-            // The command has the write end. The output would never end while this process holds it too.
+            // The command has the write end of the pipe. The output would
+            // never end if this process held that end too.
             drop(launch);
             let _ = started.send(Ok(()));
             let how = Attendant { job: &shared, bell, pid, said, processes, room, clock, hunts }.attend();
@@ -145,34 +147,34 @@ impl Job {
         };
         let spawned = std::thread::Builder::new().name("windlass-command".into()).spawn(attend);
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
-        // If the caller stops waiting here, the command ends as well.
+        // If the caller stops waiting, the command ends as well.
         let leash = Leash { job, is_held: true };
         start.await.unwrap_or_else(|_| Err("the command's thread panicked".into()))?;
         Ok(leash)
     }
 
-    /// The output so far.
+    /// Returns the output so far.
     pub(crate) fn heard(&self) -> MutexGuard<'_, Heard> {
         // No code panics while it holds the lock.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it ended; `None` while it runs.
+    /// Returns how the command ended; `None` while it runs.
     pub(crate) fn has_ended(&self) -> Option<Ended> {
         self.ended.borrow().clone()
     }
 
-    /// Waits for its end.
+    /// Waits until the command has ended.
     pub(crate) async fn ended(&self) -> Ended {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Ended::Stopped(Stop::Unwanted)),
-            // Its thread is gone, and the command died with it.
+            // The attendant's thread has ended, and the command with it.
             Err(_) => Ended::Stopped(Stop::Unwanted),
         }
     }
 
-    /// Ends it with its descendants: SIGTERM first, then SIGKILL.
+    /// Ends the command with its descendants: SIGTERM first, then SIGKILL.
     pub(crate) fn stop(&self, why: Stop) {
         self.wish(match why {
             Stop::Late => LATE,
@@ -180,21 +182,21 @@ impl Job {
         });
     }
 
-    /// Kills it at once.
+    /// Kills the command at once.
     pub(crate) fn kill(&self) {
         self.wish(KILL);
     }
 
     fn wish(&self, wish: u8) {
         self.wish.fetch_max(wish, Ordering::SeqCst);
-        // Without an attendant, it has ended.
+        // If the attendant has ended, the command has ended too.
         let Some(bell) = self.bell.upgrade() else { return };
-        // SAFETY: the kernel reads one number. A full counter is already signalled.
+        // SAFETY: the kernel reads one number. If the counter is full, it is already signalled.
         unsafe { libc::write(bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
     }
 }
 
-/// A handle that ends its command when dropped.
+/// A handle that ends the command when dropped.
 pub(crate) struct Leash {
     job: Arc<Job>,
     is_held: bool,
@@ -223,14 +225,14 @@ impl Drop for Leash {
 /// The value written to the eventfd.
 static RING: u64 = 1;
 
-/// An eventfd that wakes the attendant.
+/// Creates an eventfd that wakes the attendant.
 fn bell() -> io::Result<OwnedFd> {
-    // SAFETY: numbers only.
+    // SAFETY: the call takes only numbers.
     let counter = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if counter < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened and has no other owner.
+    // SAFETY: the descriptor was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(counter) })
 }
 
@@ -243,7 +245,7 @@ struct Attendant<'a> {
     processes: usize,
     room: Option<Room>,
     clock: Arc<dyn Clock>,
-    /// The scratch folder that identifies daemons, if no namespace ends them.
+    /// The scratch folder that identifies daemons. `None` if a namespace ends them.
     hunts: Option<PathBuf>,
 }
 
@@ -297,12 +299,12 @@ impl Attendant<'_> {
         self.end(asked.map(|(_, why)| why))
     }
 
-    /// Reads output, or waits for it. Returns whether more may come.
+    /// Reads output, or waits for output. Returns whether more output may follow.
     fn listen(&self, is_open: bool, within_ms: i32) -> bool {
         let watched = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut ends = [watched(&self.bell), watched(&self.said)];
         if !is_open {
-            // A closed pipe would be reported again and again.
+            // `poll` would report a closed pipe on every call.
             ends[1].fd = -1;
         }
         // SAFETY: the kernel fills in as many entries as there are.
@@ -338,14 +340,14 @@ impl Attendant<'_> {
         }
     }
 
-    /// Kills what is left of it, and reads the remaining output.
+    /// Kills the remaining processes of the command, and reads the remaining output.
     fn end(&self, why: Option<Stop>) -> Ended {
-        // Its group id is not reused before it is waited for.
+        // The kernel does not reuse the group id before the process is reaped.
         self.pid.signal(libc::SIGKILL);
         let status = wait(self.pid);
         self.hunt();
         let until_ms = self.clock.monotonic_ms() + GRACE_MS;
-        // A namespace is empty now; without one, a daemon may keep the output open.
+        // A namespace has no processes at this point. Without a namespace, a daemon may keep the output open.
         let mut is_open = true;
         while is_open && self.clock.monotonic_ms() < until_ms {
             let before = self.job.heard().total();
@@ -392,7 +394,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = || WorkingFolder::open(root.path()).unwrap();
         assert!(Room::of(&folder()).is_none());
-        // A command may write nothing if files already exceed the quota, but is not stopped for it.
+        // If the files already exceed the quota, a command may write nothing, but is not stopped.
         for (before, left, most) in [(30, 20, 50), (50, 0, 50), (80, 0, 80), (u64::MAX, 0, u64::MAX - 1)] {
             let files = Arc::new(Files(AtomicU64::new(before)));
             let room = Room::of(&folder().with_quota(files.clone())).unwrap();

@@ -1,8 +1,8 @@
 //! Creates a process: clones it into namespaces if allowed, restricts it, and executes the command.
 //!
-//! The standard library cannot create namespaces, so this is done by hand. Between clone and exec, the child only makes
-//! system calls, because another thread may hold any lock, including the allocator's. Everything it needs is prepared
-//! before.
+//! The standard library cannot create namespaces, so this module makes the system calls itself. Between clone
+//! and exec, the child only makes system calls, because another thread may hold any lock, including the
+//! allocator's. All data that the child needs is prepared before.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,11 +16,11 @@ use crate::sandbox::Confinement;
 /// Resource limits of each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Largest written file in bytes.
+    /// Maximum size of a written file, in bytes.
     pub file_bytes: u64,
-    /// Memory limit in bytes; 0: none.
+    /// Memory limit in bytes; 0: no limit.
     pub memory_bytes: u64,
-    /// Most open files.
+    /// Maximum number of open files.
     pub files: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Launch {
     pub folder: OwnedFd,
     /// The path of the working folder.
     pub path: CString,
-    /// The writable places, if it has separate mounts that are otherwise read-only.
+    /// The writable places, if the command has separate mounts that are otherwise read-only.
     pub places: Option<Places>,
     /// Stdin, which is empty.
     pub input: OwnedFd,
@@ -41,13 +41,13 @@ pub(crate) struct Launch {
     pub output: OwnedFd,
     pub limits: Limits,
     pub confinement: Confinement,
-    /// Whether it gets a PID namespace.
+    /// Whether the command gets a PID namespace.
     pub namespace: bool,
-    /// The kernel's limit for that namespace, if supported: see [`ProcessLimit`].
+    /// The kernel's limit of processes in that namespace, if supported: see [`ProcessLimit`].
     pub process_limit: Option<ProcessLimit>,
 }
 
-/// A started process. Its process group has the same id.
+/// A started process. The id of its process group is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pid(pub libc::pid_t);
 
@@ -62,12 +62,13 @@ struct Failure {
 /// The steps that can fail, by number.
 const STEPS: [&str; 5] = ["namespaces", "session and folder", "resource limits", "sandbox", "exec"];
 
-/// Whether a process can be given namespaces here. Tested, because system policies may forbid it.
+/// Whether this process can create child processes in new namespaces. This is
+/// tested, because system policies may forbid it.
 pub(crate) fn can_have_a_namespace() -> bool {
     tried(None)
 }
 
-/// Whether a process can be given read-only mounts here.
+/// Whether this process can create child processes with read-only mounts.
 pub(crate) fn can_have_mounts() -> bool {
     tried(Some(&Places::none()))
 }
@@ -78,7 +79,7 @@ fn tried(places: Option<&Places>) -> bool {
     let pid = unsafe { clone(namespaces()) };
     match pid {
         0 => {
-            // SAFETY: this is the child, which exits here.
+            // SAFETY: only the child executes this block, and it exits in the block.
             unsafe {
                 let made = maps.write().is_ok() && mounts::own(places).is_ok();
                 libc::_exit(i32::from(!made))
@@ -89,19 +90,20 @@ fn tried(places: Option<&Places>) -> bool {
     }
 }
 
-/// The flags of a command's namespaces. Without root, the others require a user namespace.
+/// Returns the flags of a command's namespaces. Without root, the other namespaces require a user namespace.
 fn namespaces() -> libc::c_int {
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
     if is_root() { flags } else { flags | libc::CLONE_NEWUSER }
 }
 
 fn is_root() -> bool {
-    // SAFETY: reads a number of this process.
+    // SAFETY: the call only returns a number of this process.
     unsafe { libc::geteuid() == 0 }
 }
 
 impl Launch {
-    /// Starts it. The calling thread must live as long as the process, which dies with it.
+    /// Starts the command. The calling thread must live as long as the process, because the kernel kills the
+    /// process when that thread ends.
     pub(crate) fn start(&self) -> Result<Pid, String> {
         let (heard, told) = pipe().map_err(|error| format!("cannot create a pipe: {error}"))?;
         let maps = Maps::of_user();
@@ -110,7 +112,8 @@ impl Launch {
         // SAFETY: the child only makes system calls until it executes or exits.
         match unsafe { clone(flags) } {
             0 => {
-                // SAFETY: this is the child; the pointers are null-terminated and live as long as it does.
+                // SAFETY: only the child executes this block. The pointers are
+                // null-terminated and live as long as the child.
                 unsafe {
                     libc::close(heard.as_raw_fd());
                     let failure = self.become_it(&maps, (&arguments, &environment), told.as_raw_fd());
@@ -135,27 +138,28 @@ impl Launch {
         }
     }
 
-    /// Turns the child into the command. Returns only on failure.
+    /// Executes the command in the child. Returns only on failure.
     ///
     /// # Safety
     ///
-    /// Call only in a child that was just cloned. The pointers must be null-terminated.
+    /// Call this function only in a child that was just cloned. The pointers must be null-terminated.
     unsafe fn become_it(
         &self,
         maps: &Maps,
         texts: (&[*const libc::c_char], &[*const libc::c_char]),
         told: RawFd,
     ) -> Failure {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions of these functions.
         let bound = unsafe {
-            // While `/proc` is still writable. If memory runs out, the kernel kills the command first.
+            // If memory runs out, the kernel kills the command first.
+            // Written while `/proc` is still writable.
             let _ = write_to(c"/proc/self/oom_score_adj", b"1000");
             let made = match self.namespace {
                 true => maps.write().and_then(|()| mounts::own(self.places.as_ref())),
                 false => Ok(()),
             };
             if let Some(limit) = &self.process_limit {
-                // If the write fails, the attendant's count is the only limit.
+                // If the write fails, only the attendant's count limits the processes.
                 let _ = write_to(c"/proc/sys/kernel/pid_max", limit.pid_max());
             }
             let steps = [made, self.settle(told), self.limit(), self.confinement.take_on()];
@@ -172,9 +176,10 @@ impl Launch {
         Failure { step, error: error.raw_os_error().unwrap_or_default() }
     }
 
-    /// Creates a session without a terminal, dies with its parent, and sets its standard streams.
+    /// Creates a session without a terminal, requests a kill signal for the death of
+    /// the parent, and sets the standard streams.
     unsafe fn settle(&self, told: RawFd) -> io::Result<()> {
-        // SAFETY: system calls with numbers; the descriptors of `self` are open.
+        // SAFETY: the system calls take numbers, and the descriptors of `self` are open.
         unsafe {
             checked(libc::setsid())?;
             checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
@@ -226,7 +231,7 @@ impl Launch {
                 continue;
             }
             let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            // SAFETY: the kernel fills in and reads what is pointed to.
+            // SAFETY: the kernel fills in and reads structures that the pointers refer to.
             unsafe {
                 checked(libc::getrlimit(what, &raw mut now))?;
                 let most = most.min(now.rlim_max);
@@ -242,7 +247,7 @@ impl Launch {
     }
 }
 
-/// Exits if the parent is already gone: a parent that died before `prctl` sends no signal.
+/// Exits if the parent has already died: a parent that died before `prctl` sends no signal.
 unsafe fn die_without(told: RawFd) {
     let mut end = libc::pollfd { fd: told, events: 0, revents: 0 };
     // SAFETY: the kernel fills in one entry.
@@ -253,8 +258,9 @@ unsafe fn die_without(told: RawFd) {
     }
 }
 
-/// Drops root's capabilities except those over files that a command needs in another user's folder. Capabilities over
-/// modes and owners stay only if separate mounts protect the files outside. Without root, there are none.
+/// Drops root's capabilities except those over files that a command needs in another user's folder.
+/// Capabilities over modes and owners are kept only if separate mounts protect the files outside. Without
+/// root, the process has no capabilities.
 unsafe fn drop_rights(has_mounts: bool) {
     const DAC_OVERRIDE: u32 = 1;
     const DAC_READ_SEARCH: u32 = 2;
@@ -268,9 +274,9 @@ unsafe fn drop_rights(has_mounts: bool) {
     const HIGHEST: u32 = 63;
     let rights = kept.iter().fold(0_u32, |rights, right| rights | 1 << right);
     let header: [u32; 2] = [VERSION_3, 0];
-    // Effective, permitted and inheritable sets, bits 0 to 31 and then 32 to 63.
+    // The effective, permitted and inheritable sets, first bits 0 to 31, then bits 32 to 63.
     let rights: [u32; 6] = [rights, rights, 0, 0, 0, 0];
-    // SAFETY: the kernel reads the arrays, whose layout matches the header; a failure leaves fewer rights at most.
+    // SAFETY: the kernel reads the arrays, whose layout matches the header. A failure cannot add rights.
     unsafe {
         for right in (0..=HIGHEST).filter(|right| !kept.contains(right)) {
             libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(right), 0, 0, 0);
@@ -290,13 +296,13 @@ impl Maps {
         if is_root() {
             return Self { texts: None };
         }
-        // SAFETY: reads numbers of this process.
+        // SAFETY: the calls only return numbers of this process.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let text = |id: u32| CString::new(format!("{id} {id} 1")).unwrap_or_default();
         Self { texts: Some((text(user), text(group))) }
     }
 
-    /// Only makes system calls.
+    /// Writes the maps. The function only makes system calls.
     unsafe fn write(&self) -> io::Result<()> {
         let Some((user, group)) = &self.texts else { return Ok(()) };
         // SAFETY: the texts are null-terminated.
@@ -331,21 +337,21 @@ unsafe fn clone(namespaces: libc::c_int) -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// A null-terminated list of C strings.
+/// Creates a null-terminated list of C strings.
 fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// A pipe that other programs do not inherit.
+/// Creates a pipe that other programs do not inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [RawFd; 2] = [-1; 2];
     // SAFETY: the kernel fills in two numbers.
     checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both were just opened and have no other owner.
+    // SAFETY: both descriptors were just opened and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// The child's report. The pipe closes without one when the command executes.
+/// Reads the child's report. If the command executes, the pipe closes without a report.
 fn failure(heard: &OwnedFd) -> Option<Failure> {
     let mut failure = Failure { step: 0, error: 0 };
     loop {
@@ -373,7 +379,7 @@ pub(crate) fn wait(Pid(pid): Pid) -> io::Result<i32> {
 }
 
 impl Pid {
-    /// Whether the process has ended. It is not reaped, so its id is not reused.
+    /// Whether the process has ended. The process is not reaped, so its id is not reused.
     pub(crate) fn has_ended(self) -> bool {
         // SAFETY: the kernel fills in the structure, for which zeroes are valid.
         unsafe {
@@ -384,9 +390,9 @@ impl Pid {
         }
     }
 
-    /// Signals the process and its group. Only valid before it is reaped.
+    /// Signals the process and its group. Only valid before the process is reaped.
     pub(crate) fn signal(self, signal: libc::c_int) {
-        // SAFETY: numbers only; a process that is gone is ignored.
+        // SAFETY: the calls take only numbers. Errors for a process that has ended are ignored.
         unsafe {
             libc::kill(-self.0, signal);
             libc::kill(self.0, signal);
@@ -398,7 +404,7 @@ impl Pid {
 mod tests {
     use super::*;
 
-    /// The exit status of a child that checks whether its parent still listens.
+    /// Returns the exit status of a child that checks whether its parent still reads the pipe.
     fn ends(is_heard: bool) -> i32 {
         let (heard, told) = pipe().unwrap();
         let heard = is_heard.then_some(heard);

@@ -13,7 +13,8 @@ use std::ptr;
 
 use crate::sandbox::Opened;
 
-/// Most writable places, without those inside others; a configuration has a handful.
+/// Maximum number of writable places, without places inside others. A
+/// typical configuration has fewer than ten.
 const PLACES_MAX: usize = 64;
 
 /// The files and folders that a command may change.
@@ -21,19 +22,19 @@ pub(crate) struct Places(Vec<Place>);
 
 struct Place {
     path: CString,
-    /// Device and inode number, because the path may refer to another file when it is mounted.
+    /// Device and inode number. The path may refer to another file by the time it is mounted.
     is: (u64, u64),
-    /// Keeps the inode number from being reused.
+    /// The open handle prevents that the inode number is reused.
     _handle: File,
 }
 
 impl Places {
-    /// The given places, which were opened without following links.
+    /// Creates the list of these places, which were opened without following links.
     pub(crate) fn of(mut opened: Vec<Opened>) -> Result<Self, String> {
         opened.sort_by(|one, other| one.path.cmp(&other.path));
         let mut places: Vec<(PathBuf, Place)> = Vec::new();
         for Opened { path, handle } in opened {
-            // Included in its parent place.
+            // The parent place includes this one.
             if places.iter().any(|(above, _)| path.starts_with(above)) {
                 continue;
             }
@@ -52,7 +53,7 @@ impl Places {
         Ok(Self(places.into_iter().map(|(_, place)| place).collect()))
     }
 
-    /// No places: nothing can be changed.
+    /// Creates an empty list: the command cannot change any file.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
@@ -61,11 +62,11 @@ impl Places {
     ///
     /// # Safety
     ///
-    /// Call only in a child that was just cloned with separate mounts.
+    /// Call this function only in a child that was just cloned with separate mounts.
     pub(super) unsafe fn close_others(&self) -> io::Result<()> {
         let mut trees = [-1; PLACES_MAX];
         for (place, tree) in self.0.iter().zip(&mut trees) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller guarantees the conditions of this function.
             *tree = unsafe { place.copied()? };
         }
         // SAFETY: the kernel reads a structure in its own layout; the paths are null-terminated.
@@ -98,7 +99,7 @@ impl Places {
 }
 
 impl Place {
-    /// Copies the mount tree at this place.
+    /// Copies the mount tree of this place.
     unsafe fn copied(&self) -> io::Result<libc::c_int> {
         let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
         // SAFETY: the path is null-terminated; the kernel fills in the structure, for which zeroes are valid.
@@ -121,7 +122,7 @@ impl Place {
 ///
 /// # Safety
 ///
-/// Call only in a child that was just cloned into new namespaces.
+/// Call this function only in a child that was just cloned into new namespaces.
 pub(super) unsafe fn own(places: Option<&Places>) -> io::Result<()> {
     // SAFETY: the texts are null-terminated.
     unsafe {

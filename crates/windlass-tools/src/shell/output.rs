@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-/// Bytes kept of the beginning, which has a build's first messages.
+/// Number of bytes kept of the beginning, which has a build's first messages.
 const HEAD_BYTES: usize = 128 * 1024;
-/// Bytes kept of the end; more than a result displays.
+/// Number of bytes kept of the end. A result displays less.
 const TAIL_BYTES: usize = 512 * 1024;
 
 #[derive(Debug, Default)]
@@ -32,12 +32,12 @@ impl Heard {
         self.tail.extend(newest);
     }
 
-    /// Total bytes of output.
+    /// Returns the total size of the output, in bytes.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// At most `most` bytes of output from a position on, and the position after them.
+    /// Returns at most `most` bytes of output from a position on, and the position after them.
     pub(crate) fn from(&self, position: u64, most: usize) -> (String, u64) {
         let head_end = self.head.len() as u64;
         let tail_start = self.total - self.tail.len() as u64;
@@ -68,12 +68,12 @@ impl Heard {
     }
 }
 
-/// At most `most` bytes, without splitting a character.
+/// Returns at most `most` bytes, without splitting a character.
 fn whole(bytes: &[u8], most: usize) -> &[u8] {
     if bytes.len() <= most {
         return bytes;
     }
-    // A character has at most four bytes; all after the first begin with the bits 10.
+    // A character has at most four bytes; all bytes after its first one begin with the bits 10.
     let cut = (most.saturating_sub(3)..=most).rev().find(|at| bytes[*at] & 0xc0 != 0x80);
     &bytes[..cut.filter(|cut| *cut > 0).unwrap_or(most)]
 }
@@ -119,7 +119,7 @@ mod tests {
         assert!(all.contains(&format!("\n[… {gap} bytes omitted …]\n")));
         assert!(all.starts_with(&format!("{:0>999}\n", 0)) && all.ends_with(&format!("{:0>999}\n", 1999)));
         assert!(heard.head.len() == HEAD_BYTES && heard.tail.len() == TAIL_BYTES);
-        // Reading from a dropped position reports the gap as well.
+        // A read from a dropped position reports the gap too.
         assert!(said(&heard, 200_000, 1_000).starts_with("\n[… "));
     }
 

@@ -1,20 +1,21 @@
 //! The kernel's own limit of a command's processes, by the highest id in its namespace.
 //!
-//! It is a coarse bound against a fork bomb. `watch` counts the exact number, and `job` enforces the limit.
+//! The limit is a coarse bound against a fork bomb. `watch` counts the exact number,
+//! and `job` enforces the configured limit.
 
 /// The highest process id of a namespace. The attendant counts a command's processes ten times a second. A fork loop
 /// would starve the machine between two counts, so the kernel must refuse further processes.
 pub(crate) struct ProcessLimit(Vec<u8>);
 
 impl ProcessLimit {
-    /// A limit of at least `processes`, threads included. Returns `None` before Linux 6.14, where `pid_max` is
-    /// machine-wide and must not be written.
+    /// Returns a limit of at least `processes`, including threads. Returns `None` before Linux 6.14, where
+    /// `pid_max` is machine-wide and must not be written.
     pub(crate) fn at_least(processes: usize) -> Option<Self> {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
         has_pid_max_per_namespace(&release).then(|| Self::of(processes))
     }
 
-    /// The value for `/proc/sys/kernel/pid_max`.
+    /// Returns the value for `/proc/sys/kernel/pid_max`.
     pub(super) fn pid_max(&self) -> &[u8] {
         &self.0
     }
@@ -22,13 +23,14 @@ impl ProcessLimit {
     fn of(processes: usize) -> Self {
         // `PID_MAX_LIMIT` of the kernel's `include/linux/threads.h`.
         const PID_MAX_LIMIT: usize = 4 * 1024 * 1024;
-        // Ids below 300 are not reused (`RESERVED_PIDS` of the kernel's `kernel/pid.c`), and the first is the shell's.
+        // Ids below 300 are not reused (`RESERVED_PIDS` of the kernel's
+        // `kernel/pid.c`), and the first id is the shell's.
         let pid_max = processes.saturating_add(301).min(PID_MAX_LIMIT);
         Self(pid_max.to_string().into_bytes())
     }
 }
 
-/// Whether each PID namespace has a separate `pid_max`: since Linux 6.14.
+/// Whether each PID namespace has a separate `pid_max`, as since Linux 6.14.
 fn has_pid_max_per_namespace(release: &str) -> bool {
     let mut numbers = release.split(|character: char| !character.is_ascii_digit());
     let mut number = || numbers.next().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);

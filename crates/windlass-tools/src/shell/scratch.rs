@@ -1,7 +1,8 @@
-//! A command's scratch folder, deleted at its end, and cleanup of folders that dead processes left.
+//! A command's scratch folder, deleted when the command ends, and the
+//! cleanup of folders that dead processes left.
 //!
-//! The owner holds a lock on the folder, which the kernel releases when the process dies. A process that can take the
-//! lock may delete the folder. Nothing else in the directory is touched.
+//! The owner holds a lock on the folder, which the kernel releases when the process dies. A process that can
+//! take the lock may delete the folder. The cleanup does not change other entries of the directory.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -15,15 +16,15 @@ use crate::sandbox::Opened;
 
 const BEGIN: &str = "windlass-command-";
 
-/// Most names tried; only a concurrent sweep can make one fail.
+/// Maximum number of names to try. A name fails only if a concurrent sweep takes it.
 const MAX_NAMES: usize = 100;
 
-/// Deepest folder that is opened for deletion; deeper content stays.
+/// Maximum depth of folders that are opened for deletion. Deeper content is not deleted.
 const DEPTH_MAX: usize = 128;
 
 pub(crate) struct Scratch {
     folder: TempDir,
-    /// The folder itself; its lock is held while it is needed.
+    /// The open folder. Its lock is held while the folder is needed.
     lock: File,
 }
 
@@ -32,7 +33,7 @@ impl Scratch {
     pub(crate) fn create() -> io::Result<Self> {
         for _ in 0..MAX_NAMES {
             let folder = tempfile::Builder::new().prefix(BEGIN).tempdir()?;
-            // A concurrent sweep may delete the folder until the lock is held.
+            // A concurrent sweep may delete the folder before the lock is taken.
             let lock = match opened_itself(folder.path()) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
@@ -54,7 +55,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// The folder as created, regardless of what is at its path now.
+    /// Returns the folder as created, even if its path now refers to another file.
     pub(crate) fn opened(&self) -> io::Result<Opened> {
         Ok(Opened { path: self.path().canonicalize()?, handle: self.lock.try_clone()? })
     }
@@ -66,7 +67,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Deletes what dead processes left, on a background thread.
+/// Deletes the folders that dead processes left, on a background thread.
 pub(crate) fn sweep() {
     let swept = || {
         // Entries that cannot be listed, opened or deleted are left for the next sweep.
@@ -81,13 +82,13 @@ pub(crate) fn sweep() {
 
 fn delete_if_left(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
-    // SAFETY: reads a number of this process.
+    // SAFETY: the call only returns a number of this process.
     if !found.is_dir() || found.uid() != unsafe { libc::geteuid() } {
         return Ok(());
     }
     let lock = match opened_itself(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // Its command may have removed the access rights.
+            // The folder's command may have removed the access rights.
             let _ = opened(folder);
             opened_itself(folder)?
         }
@@ -99,7 +100,7 @@ fn delete_if_left(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a folder, but never a link in its place.
+/// Opens a folder, but never a link at its path.
 fn opened_itself(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder)
 }
@@ -122,8 +123,8 @@ fn open_all(folder: &Path, depth: usize) {
     }
 }
 
-/// Gives this user access to a folder through a handle, so that no link in its place is followed. Returns the handle
-/// and a path through it.
+/// Gives this user access to a folder through a handle, so that a link at its path is not followed. Returns
+/// the handle and a path through it.
 fn opened(folder: &Path) -> io::Result<(File, PathBuf)> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let handle = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use super::launch::Pid;
 
-/// Processes and threads on the whole machine, from one small file.
+/// Returns the number of processes and threads on the whole machine, from one small file.
 pub(super) fn on_the_machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Processes that inherited a command's scratch folder: its daemons, if no namespace holds them. A daemon that cleared
-/// its environment is not found.
+/// Returns the processes that inherited a command's scratch folder: its daemons, if no namespace contains
+/// them. A daemon that cleared its environment is not found.
 pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
     let variable = format!("TMPDIR={}", scratch.display());
     let Ok(listed) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -27,7 +27,7 @@ pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
     listed.flatten().filter_map(inherits).collect()
 }
 
-/// The processes and threads of a command: its group and its descendants.
+/// Returns the number of processes and threads of a command: its group and its descendants.
 pub(super) fn of(command: Pid) -> usize {
     let Ok(listed) = std::fs::read_dir("/proc") else { return 0 };
     let mut parents = HashMap::new();
@@ -37,7 +37,7 @@ pub(super) fn of(command: Pid) -> usize {
         };
         // A process that has ended is not counted.
         let Ok(text) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name is in brackets and may contain anything.
+        // The name is in brackets and may contain any character.
         let mut words = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().skip(1);
         let mut number =
             || words.next().and_then(|word| word.parse::<libc::pid_t>().ok()).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn of(command: Pid) -> usize {
         parents.insert(pid, (parent, group, threads as usize));
     }
     let belongs = |mut pid: libc::pid_t| {
-        // No line of descent is longer than the number of processes.
+        // No chain of parents is longer than the number of processes.
         for _ in 0..parents.len() {
             let Some((parent, group, _)) = parents.get(&pid) else { return false };
             if pid == command.0 || *group == command.0 {

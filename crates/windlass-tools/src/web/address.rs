@@ -1,18 +1,18 @@
-//! The canonical form of a URL, so that the judge and the caller of a URL read the same.
+//! The canonical form of a URL. It ensures that the policy and the HTTP client read a URL in the same way.
 //!
-//! It judges and calls nothing.
+//! This module evaluates no policy and sends no request.
 
 use windlass_outbound::Url;
 
-/// The required form of a URL: as parsers write it, without a fragment, and without unnecessary encoding. (RFC 3986,
-/// section 6.2.2)
+/// Returns the required form of a URL: as parsers write it, without a fragment, and without unnecessary
+/// encoding. (RFC 3986, section 6.2.2)
 pub(super) fn form(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
     if let Some(host) = url.host_str().map(|host| host.trim_end_matches('.').to_owned())
         && url.set_host(Some(&host)).is_err()
     {
-        // Dots only; the URL is rejected later.
+        // The path has only dots; the URL is rejected later.
         return url.into();
     }
     let (path, query) = (decoded(url.path()), url.query().map(decoded));

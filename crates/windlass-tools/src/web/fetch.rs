@@ -1,7 +1,7 @@
 //! `WebFetch`: reads a URL: a page as Markdown, a text, a PDF or Word document, or an image. (LM-T7)
 //!
-//! It follows redirects to the same host and to hosts that are allowed without approval. Other redirects are reported,
-//! because an approval covers only the host that it named.
+//! The tool follows redirects to the same host and to hosts that are allowed without approval. Other
+//! redirects are reported, because an approval covers only the host that it named.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +28,16 @@ use crate::reader::{self, Format, Reader};
 
 /// Time limit of a whole page.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Largest response; a PDF of 10 MB is a book with pictures.
+/// Maximum size of a response, in bytes. A PDF of 10 MB is a book with pictures.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
-/// Largest image, as for files.
+/// Maximum size of an image, in bytes; the same limit as for files.
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 /// Default number of displayed characters.
 const DEFAULT_CHARS: usize = 30_000;
 /// Maximum number of characters of page text in a result: the size limit of a result minus the text that frames the
 /// page.
 const MAX_CHARS: usize = 90_000;
-/// Longest URL.
+/// Maximum size of a URL, in bytes.
 const MAX_URL_BYTES: usize = 4096;
 
 #[derive(Deserialize, JsonSchema)]
@@ -123,7 +123,7 @@ impl WebFetch {
         }
         let mut url = self.outbound.target(&arguments.url).map_err(|refusal| refusal.to_string())?;
         url.set_fragment(None);
-        // The gate judged the URL as written, so only the canonical form is called.
+        // The gate evaluated the URL as written, so only the canonical form is requested.
         let form = address::form(&url);
         if form != arguments.url {
             return Err(format!("write the URL as `{form}`: policy rules match it exactly as written"));
@@ -146,7 +146,7 @@ impl WebFetch {
     }
 }
 
-/// The `Accept` header; it prefers formats that need no conversion.
+/// The value of the `Accept` header. It prefers formats that need no conversion.
 const WANTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
 
@@ -235,7 +235,7 @@ async fn as_text(
     Ok((format!("{}{note}", decoded.text), String::new()))
 }
 
-/// The requested part of a text, framed.
+/// Returns the requested part of a text, marked as untrusted.
 fn window(address: &str, title: &str, text: &str, arguments: &Arguments) -> Result<String, String> {
     let total = text.chars().count();
     if total == 0 {

@@ -1,13 +1,13 @@
 //! Reads a web page as Markdown, or as plain text if it cannot be converted.
 //!
-//! The reader process parses it.
+//! The reader process parses the page.
 
 use tokio_util::sync::CancellationToken;
 use windlass_outbound::Url;
 
 use crate::reader::{Document, Format, ReadError, Reader, Request};
 
-/// Largest page; pages have about 100 KiB without the files that they load.
+/// Maximum size of a page, in bytes. Pages have about 100 KiB without the files that they load.
 const MAX_HTML_BYTES: usize = 4 * 1024 * 1024;
 
 /// A converted page.
@@ -20,7 +20,7 @@ pub(super) struct Page {
     pub note: Option<&'static str>,
 }
 
-/// Reads a page. The error is for the model.
+/// Reads a page. The model reads the error.
 pub(super) async fn read(
     html: &str,
     url: &Url,

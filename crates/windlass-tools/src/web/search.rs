@@ -1,7 +1,7 @@
 //! `WebSearch`: searches the web. (LM-T8)
 //!
-//! The configuration selects the engine; each has a file with its protocol. A search is never retried: if an engine
-//! refuses, the model gets the reason and advice.
+//! The configuration selects the engine; each engine has a file with its protocol. A search is never retried:
+//! if an engine refuses, the model receives the reason and advice.
 
 mod brave;
 mod duckduckgo;
@@ -29,24 +29,24 @@ use crate::reader::{Found, Reader, is_page};
 
 /// Time limit of a search.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Largest response; a page of results has about 50 KiB.
+/// Maximum size of a response, in bytes. A page of results has about 50 KiB.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Default number of results.
 const DEFAULT_RESULTS: usize = 8;
-/// Most results: what the engines return for one query.
+/// Maximum number of results: the number that the engines return for one query.
 const MAX_RESULTS: usize = 20;
-/// Longest query; engines accept about 400 characters.
+/// Maximum length of a query, in characters. Engines accept about 400 characters.
 const MAX_QUERY_CHARS: usize = 400;
-/// Longest displayed snippet.
+/// Maximum length of a displayed snippet, in characters.
 const MAX_SNIPPET_CHARS: usize = 600;
 
 /// A search engine, with secrets by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "provider", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Provider {
-    /// DuckDuckGo's page without scripts. It needs no key, and refuses clients that search often.
+    /// DuckDuckGo's page without scripts. The page needs no key, and refuses clients that search often.
     DuckDuckGo {
-        /// The base URL; `None`: the public one.
+        /// The base URL. Default: the public one.
         #[serde(default)]
         base_url: Option<String>,
     },
@@ -60,7 +60,7 @@ pub enum Provider {
     },
     /// Brave's search API.
     Brave {
-        /// The base URL; `None`: the public one.
+        /// The base URL. Default: the public one.
         #[serde(default)]
         base_url: Option<String>,
         /// Reference to the subscription token.
@@ -68,7 +68,7 @@ pub enum Provider {
     },
     /// Tavily's search API.
     Tavily {
-        /// The base URL; `None`: the public one.
+        /// The base URL. Default: the public one.
         #[serde(default)]
         base_url: Option<String>,
         /// Reference to the API key.
@@ -76,13 +76,13 @@ pub enum Provider {
     },
 }
 
-/// Why the search tool cannot be created. The caller's fault; retrying does not help.
+/// Why the search tool cannot be created. The error is the caller's, and a retry does not fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the search engine's URL{} is invalid: {why}", named(.url.as_deref()))]
 pub struct SearchError {
-    /// The URL without its query; `None` if it may contain a password or cannot be parsed.
+    /// The URL without its query. `None` if the URL may contain a password or cannot be parsed.
     pub url: Option<String>,
-    /// What is wrong with it.
+    /// Describes the error in the URL.
     pub why: String,
 }
 
@@ -102,17 +102,17 @@ struct Arguments {
 trait Engine: Send + Sync {
     /// The display name.
     fn name(&self) -> &'static str;
-    /// The request for a query.
+    /// Builds the request for a query.
     fn request(&self, base: &Url, query: &str, count: usize, key: Option<&Secret>)
     -> Result<Request, String>;
-    /// Parses a response with a success status. The error is for the model.
+    /// Parses a response with a success status. The model reads the error.
     async fn read(
         &self,
         text: &str,
         reader: &Reader,
         cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String>;
-    /// The meaning of an error status with this engine; `None`: the usual one.
+    /// Returns the meaning of an error status of this engine; `None`: the usual meaning.
     fn refused(&self, _status: u16) -> Option<&'static str> {
         None
     }
@@ -131,8 +131,8 @@ pub struct WebSearch {
     is_chosen: bool,
 }
 
-/// Creates the tool `WebSearch`; the reader parses pages of results. Without a provider it uses DuckDuckGo, and each
-/// query requires approval, because no setting allows queries to go there.
+/// Creates the tool `WebSearch`. The reader parses pages of results. Without a provider, the tool uses
+/// DuckDuckGo, and each query requires approval, because no setting allows queries to DuckDuckGo.
 pub fn web_search(
     outbound: Outbound,
     provider: Option<Provider>,
@@ -262,7 +262,7 @@ impl WebSearch {
 fn listed(name: &str, query: &str, found: impl Iterator<Item = Found>, mask: &Mask) -> String {
     let one_line = |text: &str, most: usize| -> String {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // Redacted before truncation: the mask would not recognize a key that the cut splits.
+        // The line is redacted before it is truncated: the mask would not recognize part of a key.
         mask.text(&line).chars().take(most).collect()
     };
     let mut text = String::new();
@@ -280,7 +280,7 @@ fn named(url: Option<&str>) -> String {
     url.map(|url| format!(" `{url}`")).unwrap_or_default()
 }
 
-/// A URL for display; `None` if it contains credentials.
+/// Returns a URL for display; `None` if the URL contains credentials.
 fn shown(url: &Url) -> Option<String> {
     let is_plain = is_page(url.as_str()) && url.username().is_empty() && url.password().is_none();
     let mut url = url.clone();
@@ -289,14 +289,14 @@ fn shown(url: &Url) -> Option<String> {
     is_plain.then(|| url.into())
 }
 
-/// A URL below a base.
+/// Returns a URL below a base.
 fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url
 }
 
-/// The text of an object's member.
+/// Returns the text of an object's member.
 fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The OpenAPI 3 description of a service: its operations, and the validation of calls.
 //!
-//! It is parsed once, within limits, and fetches nothing: a reference outside the document is rejected. Its security
-//! schemes and servers are ignored in favour of the service's settings.
+//! The description is parsed once, within limits. No reference is fetched: a reference outside the document
+//! is rejected. The service's settings replace the security schemes and the servers in the description.
 
 mod operation;
 mod parameter;
@@ -14,16 +14,17 @@ use serde_json::{Map, Value, json};
 use operation::Operation;
 use schema::Schemas;
 
-/// Largest description. The largest public APIs have about 10 MB, which a model could not use.
+/// Maximum size of a description, in bytes. The largest public APIs have
+/// about 10 MB, which a model could not use.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Most operations; each call searches the list.
+/// Maximum number of operations. Each call searches the list.
 const MAX_OPERATIONS: usize = 2000;
-/// Deepest nesting; ordinary descriptions have about 30 levels.
+/// Maximum nesting depth. Typical descriptions have about 30 levels.
 const MAX_DEPTH: usize = 96;
-/// Most bytes of the list shown to the model, because every model call carries it.
+/// Maximum size of the list of operations for the model, in bytes. Every model call contains the list.
 const MAX_SUMMARY_BYTES: usize = 4096;
 
-/// Most bytes of a call that are compared with the operations to suggest one.
+/// Maximum number of bytes of a call that are compared with the operations, to suggest one.
 const MAX_COMPARED_BYTES: usize = 200;
 
 /// A parsed description.
@@ -91,7 +92,7 @@ impl Document {
         Ok(Self { operations, schemas })
     }
 
-    /// Validates a call. The error is for the model.
+    /// Validates a call. The model reads the error.
     pub(super) fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
         let fitting = self.operations.iter().filter(|operation| operation.method == *asked.method);
         let found = fitting.filter_map(|operation| Some((operation, operation.parameters_of(asked.path)?)));
@@ -122,7 +123,7 @@ impl Document {
         }
     }
 
-    /// Lists the operations that a call can reach, one per line, as many as fit.
+    /// Lists the operations that a call can reach, one per line, up to the size limit.
     pub(super) fn summary(&self, reachable: impl Fn(&Method, &str) -> bool) -> String {
         let mut text = String::new();
         let mut more = 0;

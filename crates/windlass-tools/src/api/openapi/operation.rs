@@ -1,7 +1,7 @@
 //! One operation: the paths that it matches, and the parameters and body that it requires.
 //!
-//! A check is compiled on first use. An unusable schema is not the caller's fault: its check is skipped, and a warning
-//! is logged once.
+//! A check is compiled on first use. If a schema is unusable, its check is skipped, because the caller cannot
+//! correct the schema. A warning is logged once.
 
 use std::sync::OnceLock;
 
@@ -15,9 +15,9 @@ use super::parameter::{Form, Parameter, Place, Reading};
 use super::schema::{Parts, Schemas};
 use super::{Asked, roof};
 
-/// Longest summary of an operation.
+/// Maximum length of an operation's summary, in characters.
 const MAX_SUMMARY_CHARS: usize = 120;
-/// Most parameters of one operation.
+/// Maximum number of parameters of one operation.
 const MAX_PARAMETERS: usize = 100;
 
 /// An operation of the description.
@@ -33,7 +33,7 @@ pub(super) struct Operation {
     body: Option<Body>,
 }
 
-/// A check that is compiled once; `None` if its schema is unusable.
+/// A check that is compiled on first use; `None` if its schema is unusable.
 type Lazy = OnceLock<Option<ValueCheck>>;
 
 struct Body {
@@ -60,7 +60,7 @@ impl Operation {
         let list =
             |value: &Value| value.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
         let mut parameters: Vec<Parameter> = Vec::new();
-        // Parameters of the operation override those of the path.
+        // Parameters of the operation override the parameters of the path.
         for parameter in list(item).iter().chain(&list(operation)).take(MAX_PARAMETERS) {
             let Some(read) = Parameter::read(schemas.follow(parameter)?, schemas) else { continue };
             parameters.retain(|known| (&known.name, known.place) != (&read.name, read.place));
@@ -77,12 +77,12 @@ impl Operation {
         Ok(Self { method, template, pattern, names, summary, parameters, parameters_check, body })
     }
 
-    /// The method and the path template.
+    /// Returns the method and the path template.
     pub(super) fn line(&self) -> String {
         format!("{} {}", self.method, self.template)
     }
 
-    /// The line that describes the operation to the model.
+    /// Returns the line that describes the operation to the model.
     pub(super) fn summary(&self) -> String {
         let queries = self.parameters.iter().filter(|known| known.place == Place::Query);
         let queries: Vec<String> =
@@ -93,14 +93,14 @@ impl Operation {
         format!("- {}{query}{dash}{}", self.line(), self.summary)
     }
 
-    /// The parameter values in a path; `None` if the path does not match.
+    /// Returns the parameter values in a path; `None` if the path does not match.
     pub(super) fn parameters_of(&self, path: &str) -> Option<Vec<(String, String)>> {
         let found = self.pattern.captures(path)?;
         let values = found.iter().skip(1).flatten().map(|value| plain(value.as_str()));
         Some(self.names.iter().cloned().zip(values).collect())
     }
 
-    /// Validates a call. The error is for the model.
+    /// Validates a call. The model reads the error.
     pub(super) fn check(
         &self,
         asked: &Asked<'_>,
@@ -197,12 +197,12 @@ impl Operation {
             Value::Object(places.collect())
         };
         check.check(&values(Reading::AsWanted)).or_else(|faults| {
-            // If both a number and a text are allowed, a numeric text may mean either.
+            // If the schema allows both a number and a text, a numeric text may mean either.
             check.check(&values(Reading::TextsFirst)).map_err(|_| faults)
         })
     }
 
-    /// The schema of the parameters in one place.
+    /// Returns the schema of all parameters in one location, such as the query.
     fn place_schema(&self, place: Place, schemas: &Schemas, parts: &mut Parts) -> Result<Value, String> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for parameter in self.read_at(place) {
@@ -214,7 +214,7 @@ impl Operation {
         Ok(roof(properties, &required))
     }
 
-    /// The parameter values in one place.
+    /// Returns the values of all parameters in one location, such as the query.
     fn place_values(
         &self,
         place: Place,
@@ -237,7 +237,7 @@ impl Operation {
         self.parameters.iter().filter(move |known| known.place == place && known.form == Form::Read)
     }
 
-    /// The body's media type, its schema and the body, if all three are present.
+    /// Returns the body's media type, its schema and the body, if all three are present.
     fn body<'a>(&'a self, asked: &Asked<'a>) -> Result<Option<(&'a Kind, &'a Value, &'a Value)>, String> {
         let (body, given) = match (&self.body, asked.body) {
             (None, None) => return Ok(None),
@@ -302,7 +302,7 @@ fn plain(text: &str) -> String {
         .map_or_else(String::new, |(_, value)| value)
 }
 
-/// The names and values of a query.
+/// Returns the names and values of a query.
 fn pairs(query: &str) -> Vec<(String, String)> {
     let Ok(mut url) = windlass_outbound::Url::parse("http://x/") else { return Vec::new() };
     url.set_query(Some(query));

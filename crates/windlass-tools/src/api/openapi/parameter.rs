@@ -1,4 +1,4 @@
-//! One parameter of an operation: its place, its serialization, and the conversion of its text.
+//! One parameter of an operation: its location, its serialization, and the conversion of its text.
 //!
 //! Values in paths and queries are texts. They are converted to the type that the schema requires and then validated.
 //! Parameters with an unsupported serialization are not validated.
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::schema::Schemas;
 use crate::api::headers::is_reserved;
 
-/// Most schemas visited to determine a parameter's type; ordinary ones need a handful.
+/// Maximum number of schemas visited to determine a parameter's type. Typical parameters need fewer than ten.
 const MAX_LOOKS: usize = 100;
 
 /// A parameter that is validated.
@@ -42,17 +42,17 @@ impl Place {
 /// The serialization of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One text or several, which are parsed.
+    /// One text or several texts, which are parsed.
     Read,
-    /// An unsupported serialization.
+    /// An unsupported serialization, which is not parsed.
     Unread,
-    /// One parameter per key of an object: `filter[status]=new`.
+    /// One parameter for each key of an object: `filter[status]=new`.
     Keys,
-    /// Each key of an object is a parameter, so any name may belong to it.
+    /// Each key of an object is a separate parameter, so any name may belong to the object.
     Spread,
 }
 
-/// How an ambiguous text is interpreted.
+/// The interpretation of an ambiguous text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     /// As a number or boolean if the schema allows one.
@@ -62,8 +62,8 @@ pub(super) enum Reading {
 }
 
 impl Parameter {
-    /// Parses a parameter. Returns `None` for those that are not validated: cookies, and headers that the service's
-    /// settings determine.
+    /// Parses a parameter. Returns `None` for parameters that are not validated: cookies, and headers that
+    /// the service's settings determine.
     pub(super) fn read(value: &Value, schemas: &Schemas) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let place = match value.get("in")?.as_str()? {
@@ -94,8 +94,8 @@ impl Parameter {
         }
     }
 
-    /// Converts texts to the type that the schema requires. A text that cannot be converted stays a text, and
-    /// validation reports it.
+    /// Converts texts to the type that the schema requires. A text that cannot be converted is returned
+    /// unchanged, and validation reports it.
     pub(super) fn value(&self, texts: &[&str], schemas: &Schemas, reading: Reading) -> Value {
         let wanted = Wanted::of(&self.schema, schemas);
         let text = texts.last().copied().unwrap_or_default();
@@ -143,7 +143,7 @@ impl<'a> Wanted<'a> {
         let (mut wanted, mut open) = (Self::default(), vec![schema]);
         for _ in 0..MAX_LOOKS {
             let Some(schema) = open.pop() else { break };
-            // A broken reference adds no type; validation reports it.
+            // A broken reference adds no type, because validation reports it.
             let Ok(schema) = schemas.follow(schema) else { continue };
             match schema.get("type") {
                 Some(Value::String(kind)) => drop(wanted.kinds.insert(kind.clone())),

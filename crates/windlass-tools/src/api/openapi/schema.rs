@@ -1,4 +1,5 @@
-//! Extracts schemas of a description with everything they refer to, converted to JSON Schema 2020-12.
+//! Extracts the schemas of a description together with all schemas that they
+//! refer to, converted to JSON Schema 2020-12.
 //!
 //! This module validates nothing.
 
@@ -6,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Most references followed in a chain; ordinary ones need one or two.
+/// Maximum length of a chain of references. Typical chains have one or two.
 const MAX_HOPS: usize = 16;
-/// Most schemas extracted with one; beyond that, the operation is not validated.
+/// Maximum number of schemas that one schema may refer to. Above this limit, the operation is not validated.
 const MAX_PARTS: usize = 500;
 
 /// The schemas of a description.
@@ -27,7 +28,7 @@ impl Schemas {
         &self.root
     }
 
-    /// Resolves a reference; any other value is returned unchanged.
+    /// Resolves a reference. Returns any other value unchanged.
     pub(super) fn follow<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
         let mut value = value;
         for _ in 0..MAX_HOPS {
@@ -43,7 +44,7 @@ impl Schemas {
         self.root.pointer(&pointer).ok_or_else(missing)
     }
 
-    /// Extracts a schema. Schemas it refers to are collected for `$defs`.
+    /// Extracts a schema. Collects the schemas that it refers to, for `$defs`.
     pub(super) fn take(&self, schema: &Value, parts: &mut Parts) -> Result<Value, String> {
         let taken = self.convert(schema, parts);
         while let Some(target) = parts.missing.pop() {
@@ -63,7 +64,7 @@ impl Schemas {
                 for (name, member) in members {
                     let member = match (name.as_str(), member.as_str()) {
                         ("$ref", Some(target)) => Value::String(format!("#/$defs/{}", parts.name(target))),
-                        // These hold data, not schemas.
+                        // These keywords contain data, not schemas.
                         ("enum" | "const" | "default" | "example" | "examples", _) => member.clone(),
                         _ => self.convert(member, parts),
                     };
@@ -99,7 +100,7 @@ impl Parts {
         name
     }
 
-    /// The definitions for the root of the schema.
+    /// Returns the definitions for the root of the schema.
     pub(super) fn definitions(self) -> Map<String, Value> {
         self.found
     }

@@ -1,6 +1,7 @@
 //! Background commands: their list, output and end.
 //!
-//! They are kept in memory. A command of an earlier process has ended with it, and the tools report that.
+//! The commands are kept in memory. A command of an earlier process has ended with
+//! that process, and the tools report this.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,18 +12,20 @@ use windlass_machine::{Digest, RunId, ThreadId, Timestamp};
 use super::SHOWN_BYTES;
 use crate::shell::{Ended, Job, Stop};
 
-/// Most running commands of one thread.
+/// Maximum number of running commands of one thread.
 const RUNNING_MAX: usize = 8;
-/// Most running commands of all threads. Each has a thread, a pipe and half a megabyte of output.
+/// Maximum number of running commands of all threads. Each command has a
+/// thread, a pipe and half a megabyte of output.
 const ALL_RUNNING_MAX: usize = 64;
-/// Most ended commands remembered per thread.
+/// Maximum number of ended commands kept per thread.
 const ENDED_MAX: usize = 8;
-/// Most ended commands remembered in all: at most 40 MiB of output.
+/// Maximum number of ended commands kept for all threads. Their output takes at most 40 MiB.
 const ALL_ENDED_MAX: usize = 64;
 
-/// Hexadecimal digits of a command's id. With 100 commands in a thread, a collision occurs in one of 3,000 threads.
+/// Number of hexadecimal digits in a command's id. With 100 commands in a thread, a
+/// collision occurs in one of 3,000 threads.
 const ID_DIGITS: usize = 6;
-/// Characters of a command line displayed to people.
+/// Maximum number of characters of a command line displayed to users.
 const NAMED_CHARS: usize = 500;
 
 /// The commands of this process.
@@ -32,7 +35,7 @@ pub(super) struct Jobs(Mutex<Commands>);
 #[derive(Default)]
 struct Commands {
     begun: u64,
-    /// In order of their start.
+    /// The commands, in the order of their start.
     kept: Vec<Kept>,
     /// The threads of commands that are about to start, one entry per command.
     beginning: Vec<ThreadId>,
@@ -48,13 +51,13 @@ struct Kept {
 }
 
 impl Commands {
-    /// The number of running and starting commands.
+    /// Returns the number of running and starting commands.
     fn running(&self, counts: impl Fn(&ThreadId) -> bool) -> usize {
         let runs = self.kept.iter().filter(|kept| counts(&kept.thread) && kept.job.has_ended().is_none());
         runs.count() + self.beginning.iter().filter(|thread| counts(thread)).count()
     }
 
-    /// Forgets the oldest ended commands beyond `most`.
+    /// Removes the oldest ended commands if there are more than `most`.
     fn forget(&mut self, most: usize, counts: impl Fn(&ThreadId) -> bool) {
         let has_ended = |kept: &Kept| counts(&kept.thread) && kept.job.has_ended().is_some();
         let mut over = self.kept.iter().filter(|kept| has_ended(kept)).count().saturating_sub(most);
@@ -126,7 +129,7 @@ impl Jobs {
         Ok(Room { jobs: self, thread: thread.clone() })
     }
 
-    /// The running commands.
+    /// Returns the running commands.
     pub(super) fn at_work(&self) -> Vec<BackgroundCommand> {
         let all = self.all();
         let runs = all.kept.iter().filter(|kept| kept.job.has_ended().is_none());
@@ -155,10 +158,11 @@ impl Jobs {
         })
     }
 
-    /// A command's output from a position on, with its state.
+    /// Returns a command's output from a position on, with the state of the command.
     pub(super) fn told(&self, thread: &ThreadId, id: &str, from: u64) -> Result<ToolOutput, String> {
         let job = self.find(thread, id)?;
-        // Read before the output, so that output written just before the end is included.
+        // The state is read before the output, so that the result
+        // includes output written just before the end.
         let ended = job.has_ended();
         let (text, next) = job.heard().from(from, SHOWN_BYTES);
         let more = job.heard().total() > next;

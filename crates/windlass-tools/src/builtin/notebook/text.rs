@@ -1,6 +1,6 @@
 //! A notebook as text: the positions and formatting of its cells, and replacement of parts.
 //!
-//! This module does not know the semantics of an edit.
+//! This module does not interpret the arguments of an edit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(super) struct Splice {
 /// The cells of a notebook, as slices of its text.
 pub(super) struct Cells<'a> {
     text: &'a str,
-    /// The array of cells.
+    /// The text of the array of cells.
     raw: &'a str,
     pub cells: Vec<Cell<'a>>,
     /// Whether cells have ids. (nbformat 4.5)
@@ -69,7 +69,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Present<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Finds the cells. The error is a phrase that follows the file's name.
+    /// Finds the cells. The error is a phrase to be appended to the file's name.
     pub(super) fn read(text: &'a str) -> Result<Self, String> {
         let bad = |error: serde_json::Error| format!("is not a notebook: {error}");
         let notebook: RawNotebook<'a> = serde_json::from_str(text).map_err(bad)?;
@@ -100,7 +100,7 @@ impl<'a> Cells<'a> {
         Ok(Self { text, raw: notebook.cells.get(), cells: cells?, has_ids })
     }
 
-    /// The range of a slice within the text.
+    /// Returns the range of a slice within the text.
     fn range(&self, piece: &str) -> Range<usize> {
         let start = piece.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + piece.len()
@@ -120,7 +120,7 @@ impl<'a> Cells<'a> {
 
 /// The formatting of a notebook. Jupyter indents by one space per level.
 pub(super) struct Style {
-    /// The indentation of one level; `None`: all in one line.
+    /// The indentation of one level; `None` if the notebook is one line.
     indent: Option<String>,
     newline: &'static str,
 }
@@ -135,7 +135,7 @@ impl Style {
         Self { indent: indent.map(|indent| if indent.is_empty() { " ".into() } else { indent }), newline }
     }
 
-    /// A source in the notebook's form: a list of lines, or one text if the old source was one.
+    /// Converts a source to the notebook's form: a list of lines, or one text if the old source was one text.
     pub(super) fn source(&self, source: &str, as_text: bool) -> Value {
         match as_text {
             true => source.into(),

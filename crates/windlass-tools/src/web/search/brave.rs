@@ -1,6 +1,6 @@
 //! Brave's web search API: `GET /res/v1/web/search`, with the token in a separate header.
 //!
-//! Only web results are read; news, videos and the like are ignored.
+//! The module reads only web results, and ignores news, videos and other kinds.
 
 use async_trait::async_trait;
 use http::{HeaderValue, Method};

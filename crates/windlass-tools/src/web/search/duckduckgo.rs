@@ -1,4 +1,4 @@
-//! DuckDuckGo's page for browsers without scripts: `GET /html/?q=`. There is no API and no key.
+//! DuckDuckGo's page for browsers without scripts: `GET /html/?q=`. DuckDuckGo has no API and no key.
 //!
 //! Frequent clients and data centres get a captcha page with status 202, which is reported as a refusal.
 

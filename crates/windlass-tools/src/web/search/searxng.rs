@@ -1,6 +1,6 @@
 //! A SearXNG instance: `GET /search?format=json`.
 //!
-//! An instance answers 403 if `json` is not among the formats in its `settings.yml`, which is the default.
+//! An instance answers 403 if `json` is not among the formats in its `settings.yml`. By default, it is not.
 
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
@@ -51,7 +51,7 @@ impl Engine for SearXng {
         let found = found_in(value.get("results"), "content");
         let silent = value.get("unresponsive_engines").and_then(Value::as_array);
         match silent {
-            // There are no results because no engine responded.
+            // The list is empty because no engine responded.
             Some(silent) if found.is_empty() && !silent.is_empty() => {
                 let names = silent.iter().filter_map(|one| one.get(0).and_then(Value::as_str));
                 let names: Vec<&str> = names.take(10).collect();

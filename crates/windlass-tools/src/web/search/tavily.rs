@@ -1,6 +1,6 @@
 //! Tavily's search API: `POST /search`, with the key as a bearer token.
 //!
-//! Tavily's generated answer is not requested: the model reads the results itself.
+//! Tavily's generated answer is not requested: the model itself reads the results.
 
 use async_trait::async_trait;
 use bytes::Bytes;
