@@ -1,6 +1,6 @@
 //! The OAuth client settings of a server, and the secrets to redact from its output.
 //!
-//! `oauth` signs in, `mask` redacts.
+//! `oauth` implements the sign-in, `mask` the redaction.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// A client that registers dynamically and uses this redirect URI.
+    /// Creates a client that registers dynamically and uses this redirect URI.
     pub fn new(redirect_uri: impl Into<String>) -> Self {
         Self {
             redirect_uri: redirect_uri.into(),

@@ -1,7 +1,7 @@
 //! The configuration of a server: transport, trust, tool filters and timeouts.
 //!
-//! Plain data that is validated once; it opens no connection. Secrets are resolved by the caller, and `Debug` prints
-//! none.
+//! Plain data that is validated once. This module opens no connection. The caller
+//! resolves secrets, and `Debug` prints none.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,27 +22,27 @@ pub struct McpServer {
     pub transport: Transport,
     /// Whether to connect. A disabled server keeps its configuration.
     pub enabled: bool,
-    /// Whether the hints of its tools affect the gate. Hints of an untrusted server are ignored.
+    /// Whether the hints of the server's tools affect the gate. Hints of an untrusted server are ignored.
     pub trusted: bool,
     /// Whether startup fails if the server does not connect. (SK-A12)
     pub required: bool,
-    /// How its tools are named.
+    /// The naming of the server's tools.
     pub prefix: Prefix,
-    /// Whether it may request completions from a model. (LM-P3)
+    /// Whether the server may request completions from a model. (LM-P3)
     pub allow_sampling: bool,
-    /// Patterns of the tools to offer, by the server's own names, with `*`; empty: all.
+    /// Patterns of the tools to offer, by the server's own names, with `*`. If empty, all tools are offered.
     pub include: Vec<String>,
-    /// Patterns of the tools to leave out. Takes precedence over `include`.
+    /// Patterns of the tools to exclude. Takes precedence over `include`.
     pub exclude: Vec<String>,
-    /// Time limits of its operations.
+    /// Time limits of the server's operations.
     pub timeouts: Timeouts,
-    /// Values to redact from the server's output, in addition to headers and variables with secret names. They are not
-    /// sent to the server.
+    /// Values to redact from the server's output, in addition to headers and variables with secret names.
+    /// These values are not sent to the server.
     pub secrets: Secrets,
 }
 
 impl McpServer {
-    /// A server with default settings: not trusted, not required, no sampling.
+    /// Creates a server with default settings: not trusted, not required, no sampling.
     pub fn new(name: impl Into<String>, transport: Transport) -> Self {
         Self {
             name: name.into(),
@@ -103,7 +103,8 @@ impl McpServer {
     }
 }
 
-/// Long enough to tell servers apart, and short enough to leave half of a tool's name to the tool.
+/// Maximum length of a server's name. It distinguishes servers, and
+/// leaves half of a tool's name for the tool.
 const MAX_NAME_LENGTH: usize = 32;
 
 /// Filters of the offered tools.
@@ -118,29 +119,29 @@ impl Wanted {
     }
 }
 
-/// How a server's tools are named.
+/// The naming of a server's tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefix {
-    /// `tool`, or `server__tool` if the engine or another server has `tool` already.
+    /// `tool`, or `server__tool` if a tool of the engine or of another server already has the name.
     #[default]
     OnClash,
     /// Always `server__tool`.
     Always,
 }
 
-/// How to connect to a server. (LM-P1)
+/// The transport to a server. (LM-P1)
 #[derive(Clone, Debug)]
 pub enum Transport {
     /// A child process, over its standard input and output.
     Stdio(Stdio),
     /// Streamable HTTP.
     Http(Http),
-    /// The older HTTP+SSE of protocol 2024-11-05.
+    /// HTTP+SSE, the older transport of protocol 2024-11-05.
     Sse(Http),
 }
 
 impl Transport {
-    /// The OAuth client, if the transport has one.
+    /// Returns the OAuth client, if the transport has one.
     pub(super) fn oauth(&self) -> Option<&OAuth> {
         match self {
             Self::Http(http) | Self::Sse(http) => http.oauth.as_ref(),
@@ -152,18 +153,19 @@ impl Transport {
 /// A server that runs as a child process.
 #[derive(Clone)]
 pub struct Stdio {
-    /// The program; looked up on `PATH` unless it contains a `/`.
+    /// The program. It is looked up on `PATH` unless it contains a `/`.
     pub command: String,
     /// Command-line arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables in addition to `PATH`, `HOME`, `LANG` and the like. Nothing else is inherited.
+    /// Environment variables in addition to `PATH`, `HOME`, `LANG` and
+    /// similar ones. The process inherits no others.
     pub env: Vec<(String, String)>,
-    /// The working directory; `None`: that of this process.
+    /// The working directory. Default: the directory of this process.
     pub cwd: Option<PathBuf>,
 }
 
 impl Stdio {
-    /// A program with arguments and without additional environment variables.
+    /// Creates the settings of a program with arguments and without additional environment variables.
     pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             command: command.into(),
@@ -176,7 +178,8 @@ impl Stdio {
 
 impl fmt::Debug for Stdio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments may hold secrets, although the documentation advises against it.
+        // The arguments are not printed: they may contain secrets,
+        // although the documentation advises against it.
         let env: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Stdio")
             .field("command", &self.command)
@@ -194,11 +197,11 @@ pub struct Http {
     pub url: String,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
-    /// Provides further headers before every request; they override `headers`. (LM-P2)
+    /// Provides further headers before every request. They override `headers`. (LM-P2)
     pub headers_provider: Option<Arc<dyn HeadersProvider>>,
     /// Whether to use only POST with JSON: no session, no separate stream, no notifications. (LM-P1)
     pub post_only: bool,
-    /// The OAuth client for sign-in; `None`: no sign-in.
+    /// The OAuth client for sign-in. Without it, sign-in is not possible.
     pub oauth: Option<OAuth>,
     /// Whether the operator configured the address. If so, its host is added to the allowed and the internal hosts;
     /// otherwise, the program's outbound rules apply unchanged.
@@ -206,7 +209,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// A URL without additional headers.
+    /// Creates the settings of a URL without additional headers.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -244,7 +247,7 @@ impl fmt::Debug for Http {
     }
 }
 
-/// Parses headers. An error names the header and not its value.
+/// Parses headers. The error names the header and not its value.
 pub(super) fn headers(
     headers: &[(String, String)],
 ) -> Result<Vec<(http::HeaderName, http::HeaderValue)>, String> {
@@ -266,7 +269,7 @@ pub(super) fn headers(
 /// Provides the headers of a request when it is sent, for example a short-lived token. (LM-P2)
 #[async_trait]
 pub trait HeadersProvider: Send + Sync {
-    /// The headers of the next request. An error must contain no secret.
+    /// Returns the headers of the next request. The error must contain no secret.
     async fn headers(&self, why: HeadersFor) -> Result<Vec<(String, String)>, String>;
 }
 
@@ -275,7 +278,7 @@ pub trait HeadersProvider: Send + Sync {
 pub enum HeadersFor {
     /// For a new request.
     Request,
-    /// For a retry after the server answered 401 to the previous headers.
+    /// For a retry after the server rejected the previous headers with 401.
     Refused,
 }
 

@@ -1,6 +1,6 @@
-//! One server: its state, what it has listed, and the subscribers to its changes.
+//! One server: its state, its listed tools, and the subscribers to its changes.
 //!
-//! The submodules keep it connected; nothing in this file opens a connection.
+//! The submodules keep the server connected; this file opens no connection.
 
 pub(super) mod calls;
 pub(super) mod changes;
@@ -74,11 +74,11 @@ struct ServerState {
 /// State of a server's connection.
 #[derive(Clone)]
 pub(super) enum Link {
-    /// The first connection is being made.
+    /// The first connection is being established.
     Starting,
     /// Connected.
     Up { connection: Arc<Connection>, since: Timestamp },
-    /// Not connected; retried at `retry_at`.
+    /// Not connected; the next attempt is at `retry_at`.
     Down { why: String, since: Timestamp, retry_at: Timestamp, attempts: u32 },
     /// A sign-in is required.
     SignIn { since: Timestamp },
@@ -86,15 +86,15 @@ pub(super) enum Link {
     Disabled,
 }
 
-/// What a server has listed; kept while it is unreachable.
+/// The tools and properties that a server has listed. They are kept while the server is unreachable.
 #[derive(Default)]
 pub(super) struct Known {
     pub listed: Listed,
-    /// What the server last reported about itself.
+    /// The properties that the server last reported about itself.
     pub info: Option<ServerPeerInfo>,
 }
 
-/// Clients for a server over HTTP; both are `None` for a process.
+/// The clients for a server over HTTP. Both are `None` for a process.
 #[derive(Default)]
 pub(super) struct Way {
     pub outbound: Option<Arc<Outbound>>,
@@ -145,7 +145,7 @@ impl Core {
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
-        // Each change is one assignment, so even a poisoned lock guards consistent data.
+        // Each change is a single assignment, so the data is valid even if the lock is poisoned.
         self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,7 +174,8 @@ impl Core {
         }
     }
 
-    /// The connection. Waits while the first one is being made. An error is the state of the server.
+    /// Returns the connection. Waits while the first one is being
+    /// established. The error is the state of the server.
     pub async fn connection(&self) -> Result<Arc<Connection>, Link> {
         let mut link = self.link();
         let settled = async {
@@ -194,8 +195,8 @@ impl Core {
         }
     }
 
-    /// A connection after a call over connection `failed` has failed: the same one if a check finds it working, or the
-    /// next one.
+    /// Returns a connection after a call over connection `failed` has failed: the same connection if a check
+    /// succeeds, otherwise the next one.
     pub async fn connection_after(&self, failed: u64) -> Option<Arc<Connection>> {
         let (mut link, mut checked) = (self.link(), self.state.checked.subscribe());
         self.signals.kick.notify_one();
@@ -225,7 +226,8 @@ impl Core {
         }
     }
 
-    /// Why a server is unreachable. For a process, includes its exit status and its last log line.
+    /// Returns why a server is unreachable. For a process, the text
+    /// includes its exit status and its last log line.
     pub async fn with_last_words(&self, why: String, end: &End) -> String {
         if let Transport::Stdio(_) = self.config.transport {
             tokio::select! {
@@ -237,7 +239,7 @@ impl Core {
         self.masks.reasons().text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
     }
 
-    /// Reports that the obstacle is gone, so that new calls wait for the connection.
+    /// Reports that the server may be reachable again, so that new calls wait for the connection.
     pub fn comes_back(&self) {
         self.state.link.send_if_modified(|link| {
             let is_away = matches!(link, Link::SignIn { .. } | Link::Down { .. });
@@ -273,7 +275,7 @@ impl Core {
     }
 }
 
-/// Longest wait for the last log lines of a process that has ended.
+/// Maximum wait for the last log lines of a process that has ended, in milliseconds.
 const LAST_WORDS_MS: u64 = 500;
 
 fn has_resources(info: &ServerPeerInfo) -> bool {

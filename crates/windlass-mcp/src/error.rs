@@ -1,6 +1,6 @@
 //! Errors of server operations, for callers.
 //!
-//! Failures of a tool call are tool results for the model and never one of these.
+//! Failures of a tool call are tool results for the model, never one of these errors.
 
 use thiserror::Error;
 
@@ -8,12 +8,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// The configuration is invalid. Caused by the caller; retrying does not help.
+    /// The configuration is invalid. The error is the caller's, and a retry does not fix it.
     #[error("invalid configuration of the server `{server}`: {problem}")]
     Config {
         /// The server's name.
         server: String,
-        /// What is wrong, with the offending value.
+        /// Describes the error, with the offending value.
         problem: String,
     },
     /// No server has this name.
@@ -22,7 +22,7 @@ pub enum McpError {
     /// Two servers have this name.
     #[error("there are two servers named `{0}`")]
     Duplicate(String),
-    /// The server is not connected now. It is retried automatically.
+    /// The server is not connected now. The connection is retried automatically.
     #[error("the server `{server}` is not available: {why}")]
     Unavailable {
         /// The server's name.
@@ -30,7 +30,7 @@ pub enum McpError {
         /// The reason, redacted.
         why: String,
     },
-    /// A person must sign in first.
+    /// A user must sign in first.
     #[error("the server `{server}` requires a sign-in")]
     SignIn {
         /// The server's name.

@@ -1,6 +1,6 @@
-//! The status of a server for people: its health, its description, left-out tools, and its log.
+//! The status of a server for users: its health, its description, excluded tools, and its log.
 //!
-//! Nothing in this module acts on it.
+//! The module only reports; it changes no server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use super::mask::Masks;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "health", rename_all = "snake_case")]
 pub enum Health {
-    /// The first connection is being made.
+    /// The first connection is being established.
     Starting,
     /// Connected.
     Ready {
-        /// When the connection was made.
+        /// When the connection was established.
         since: Timestamp,
     },
     /// Not connected. The last known tools are kept, and calls to them fail with the server's state.
@@ -30,9 +30,9 @@ pub enum Health {
         /// When the next attempt is made.
         retry_at: Timestamp,
     },
-    /// A person must sign in first.
+    /// A user must sign in first.
     NeedsSignIn {
-        /// When the server first required it.
+        /// When the server first required the sign-in.
         since: Timestamp,
     },
     /// Disabled in the configuration, or stopped.
@@ -60,24 +60,24 @@ pub struct ServerStatus {
     pub software: Option<String>,
     /// The server's instructions for its use.
     pub instructions: Option<String>,
-    /// Whether the hints of its tools affect the gate.
+    /// Whether the hints of the server's tools affect the gate.
     pub trusted: bool,
     /// Whether startup fails without the server.
     pub required: bool,
-    /// Its tools under the names that models use.
+    /// The server's tools under the names that models use.
     pub tools: Vec<ListedTool>,
     /// Tools that cannot be used, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A tool of a server, for people and toolsets.
+/// A tool of a server, for users and toolsets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedTool {
     /// The name that models use.
     pub name: String,
     /// The server's own name of the tool.
     pub remote: String,
-    /// The title for people.
+    /// The title for users.
     pub title: Option<String>,
     /// The tool's group: its first tag, or a known prefix of its name. (SK-C7)
     pub tag: Option<String>,
@@ -88,7 +88,7 @@ pub struct ListedTool {
 pub struct LeftOut {
     /// The server's own name of the tool.
     pub tool: String,
-    /// Why it is left out.
+    /// Why the tool cannot be used.
     pub why: String,
 }
 
@@ -98,11 +98,11 @@ pub(super) struct Log {
     masks: Arc<Masks>,
 }
 
-/// Lines that are kept; enough for a start with its stack trace.
+/// Maximum number of kept lines. They suffice for a start with its stack trace.
 pub(super) const LOG_MAX_LINES: usize = 500;
 /// Prefix of log lines that this program writes.
 pub(super) const OUR_OWN: &str = "[windlass] ";
-/// Bytes kept of a line; a longer one is truncated.
+/// Maximum size of a kept line, in bytes. A longer line is truncated.
 pub(super) const LOG_MAX_LINE_BYTES: usize = 2_000;
 
 impl Log {
@@ -110,7 +110,8 @@ impl Log {
         Self { lines: Mutex::default(), masks }
     }
 
-    /// Adds a line without control characters. A truncated line may end within a secret, which is redacted too.
+    /// Adds a line without control characters. The end of a truncated line may be
+    /// part of a secret, which is redacted too.
     pub fn push(&self, line: &str) {
         let end = line.floor_char_boundary(LOG_MAX_LINE_BYTES);
         let is_cut = line.len() >= LOG_MAX_LINE_BYTES;
@@ -131,7 +132,7 @@ impl Log {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The last non-empty line of the server; often the reason why it ended.
+    /// Returns the last non-empty line of the server. It is often the reason why the server ended.
     pub fn last(&self) -> Option<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let says = |line: &&String| !line.trim().is_empty() && !line.starts_with(OUR_OWN);

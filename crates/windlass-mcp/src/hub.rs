@@ -1,6 +1,6 @@
 //! All servers together: their tools as one source, their status, and the operations on them.
 //!
-//! The hub holds no connection; each server has a task that does.
+//! The hub holds no connection; each server has a task that holds one.
 
 pub(super) mod known;
 pub(super) mod name;
@@ -50,26 +50,26 @@ pub(super) struct Shared {
     servers: Mutex<BTreeMap<String, Entry>>,
     offer: HubOffer,
     order: AtomicU64,
-    /// Whether the wait for the first responses is over. From then on, silent servers no longer delay the names of
-    /// others.
+    /// Whether the wait for the first responses is over. After that, silent
+    /// servers no longer delay the names of others.
     is_settled: AtomicBool,
-    /// Tasks of replaced or removed servers, which may still be ending.
+    /// Tasks of replaced or removed servers that may not have ended yet.
     leaving: Mutex<Vec<JoinHandle<()>>>,
     depths: Arc<Depths>,
-    /// A handle to itself, for the tools that query every server.
+    /// A handle to this hub, for the tools that query every server.
     me: Weak<Shared>,
 }
 
 /// A server and the task that keeps it connected.
 struct Entry {
     core: Arc<Core>,
-    /// Order of configuration. Earlier servers choose tool names first.
+    /// The position in the order of configuration. Earlier servers choose tool names first.
     order: u64,
     task: Option<JoinHandle<()>>,
 }
 
 impl McpHub {
-    /// A hub without servers.
+    /// Creates a hub without servers.
     pub fn new(mut config: HubConfig) -> Self {
         let ours = ENGINE_NAMES.into_iter().chain(ResourceTools::NAMES).map(str::to_owned);
         let mut names = Names::reserving(std::mem::take(&mut config.reserved).into_iter().chain(ours));
@@ -90,8 +90,8 @@ impl McpHub {
         Self { shared, stop: CancellationToken::new() }
     }
 
-    /// Adds servers and starts connecting. Waits for the required ones: after five attempts, three seconds apart,
-    /// startup fails. (SK-A12)
+    /// Adds servers and starts to connect. Waits for the required servers: after five attempts, three seconds
+    /// apart, startup fails. (SK-A12)
     pub async fn start(&self, servers: Vec<McpServer>) -> Result<(), McpError> {
         for (index, server) in servers.iter().enumerate() {
             server.check()?;
@@ -110,7 +110,7 @@ impl McpHub {
         Ok(())
     }
 
-    /// Adds a server, replacing one with the same name, and starts connecting.
+    /// Adds a server, replacing one with the same name, and starts to connect.
     pub fn put(&self, server: McpServer) -> Result<(), McpError> {
         server.check()?;
         let wanted = server.wanted()?;
@@ -143,7 +143,7 @@ impl McpHub {
         Ok(())
     }
 
-    /// The outbound client of a server over HTTP, with its sign-in if it has one.
+    /// Creates the outbound client of a server over HTTP, with its sign-in if it has one.
     fn way_to(&self, server: &McpServer, masks: &Arc<Masks>) -> Result<Way, McpError> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
             return Ok(Way::default());
@@ -166,19 +166,20 @@ impl McpHub {
         Ok(Way { outbound: Some(way), sign_in })
     }
 
-    /// Restores the tools that an earlier process knew.
+    /// Restores the tools that an earlier process knew for the server.
     fn remember(&self, core: &Core) {
         let known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = known.iter().filter(|known| known.server == core.config.name);
         let tools = parts.flat_map(|known| known.tools.iter().map(|tool| &tool.tool));
         let (tools, mask) = (tools.filter(|tool| core.wanted.takes(&tool.name)), core.masks.results());
-        // Other values may have become secret since.
+        // The tools are redacted again, because other values may have become secret since then.
         core.known().listed.tools = tools.filter_map(|tool| tool.clone().masked(&mask).ok()).collect();
     }
 
-    /// Removes a server and the tools recalled for it. A later server of the same name starts fresh.
+    /// Removes a server and the tools recalled for it. A later server
+    /// with the same name starts without tools.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
-        // Holding the lock keeps a concurrent rebuild from assigning its tools' names again.
+        // The lock is held so that a concurrent rebuild does not assign names to the server's tools again.
         let made = self.shared.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
@@ -208,7 +209,7 @@ impl McpHub {
             Ok(Link::SignIn { .. }) if core.sign_in.is_some() => {
                 Err(McpError::SignIn { server: name.to_owned() })
             }
-            // Retrying does not help: the credentials stay the same.
+            // A retry does not help: the credentials stay the same.
             Ok(Link::SignIn { .. }) => {
                 let why = "it rejects the configured credentials".to_owned();
                 Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
@@ -230,24 +231,24 @@ impl McpHub {
             () = all => {}
             () = self.shared.config.clock.sleep_ms(within_ms) => {}
         }
-        // Servers that have responded now get their names, regardless of those that are still silent.
+        // Servers that have responded now get their names, even if other servers are still silent.
         self.shared.is_settled.store(true, Ordering::Relaxed);
         self.shared.rebuild();
     }
 
-    /// The status of every server, by name.
+    /// Returns the status of every server, by name.
     pub fn status(&self) -> Vec<ServerStatus> {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         cores.iter().map(|core| self.shared.status_of(core)).collect()
     }
 
-    /// The status of one server.
+    /// Returns the status of one server.
     pub fn server(&self, name: &str) -> Result<ServerStatus, McpError> {
         let core = self.shared.core(name)?;
         Ok(self.shared.status_of(&core))
     }
 
-    /// The server's last log lines, redacted.
+    /// Returns the server's last log lines, redacted.
     pub fn logs(&self, name: &str) -> Result<Vec<String>, McpError> {
         Ok(self.shared.core(name)?.log.lines())
     }
@@ -267,14 +268,16 @@ impl McpHub {
     pub async fn begin_sign_in_for(&self, name: &str, scopes: &[String]) -> Result<SignInPage, McpError> {
         self.sign_in(name)?.begin(scopes).await
     }
-    /// Completes a sign-in with the parameters of the browser's redirect. The server is then connected at once.
+    /// Completes a sign-in with the parameters of the browser's redirect.
+    /// The server is then connected immediately.
     pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
         self.sign_in(name)?.finish(back).await?;
         self.shared.core(name)?.comes_back();
         Ok(())
     }
 
-    /// Waits until a server is connected, at most for its connection timeout. An error says why it is not.
+    /// Waits until a server is connected, at most for its connection timeout. The
+    /// error states why the server is not connected.
     pub async fn ready(&self, name: &str) -> Result<(), McpError> {
         connected(&*self.shared.core(name)?).await.map(drop)
     }
@@ -287,7 +290,7 @@ impl McpHub {
         }
     }
 
-    /// The scopes granted by the last sign-in.
+    /// Returns the scopes granted by the last sign-in.
     pub async fn granted_scopes(&self, name: &str) -> Vec<String> {
         let Ok(sign_in) = self.sign_in(name) else { return Vec::new() };
         sign_in.granted().await
@@ -305,7 +308,7 @@ impl McpHub {
         core.sign_in.clone().ok_or_else(|| McpError::Config { server: name.to_owned(), problem: problem() })
     }
 
-    /// The servers' tools, to be passed to [`recall`](Self::recall) in the next process.
+    /// Returns the servers' tools, to be passed to [`recall`](Self::recall) in the next process.
     pub fn known(&self) -> Vec<KnownServer> {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         let known = cores.iter().map(|core| {
@@ -326,7 +329,7 @@ impl McpHub {
         self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
     }
 
-    /// A counter that changes with the tools.
+    /// Returns a counter that changes with the tools.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.offer.version.subscribe()
     }
@@ -348,7 +351,7 @@ impl McpHub {
     }
 }
 
-/// Whether a server has listed no tools yet, because its first connection is being made.
+/// Whether a server has listed no tools yet, because its first connection is being established.
 fn is_unknown(core: &Core) -> bool {
     matches!(*core.link().borrow(), Link::Starting) && core.known().listed.tools.is_empty()
 }
@@ -380,16 +383,17 @@ impl ToolSource for McpHub {
 
 impl Shared {
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        // Each change is one insertion or removal.
+        // A panic cannot leave the map invalid: each change is one insertion or removal.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leaving(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        // Each change is one operation on the list.
+        // A panic cannot leave the list invalid: each change is one operation.
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops a server. Keeps its task until it has ended, so that stopping the hub can wait for it.
+    /// Stops a server. Keeps the server's task until it has ended, so
+    /// that stopping the hub can wait for the task.
     fn let_go(&self, entry: Entry) {
         entry.core.signals.stop.cancel();
         let mut leaving = self.leaving();
@@ -401,8 +405,8 @@ impl Shared {
         self.offer.names()
     }
 
-    /// The name of a tool; `None` while an earlier server that has not responded may claim it. The first configured
-    /// server has the first choice, however long it takes to respond.
+    /// Returns the name of a tool; `None` while an earlier server that has not responded may claim the name.
+    /// The first configured server has the first choice, even if it takes long to respond.
     fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
         let given = self.names().given(&core.config.name, tool);
         if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
@@ -426,7 +430,7 @@ impl Shared {
         core.ok_or_else(|| McpError::Unknown(name.to_owned()))
     }
 
-    /// Every server, by name.
+    /// Returns every server, by name.
     pub fn cores(&self) -> Vec<Arc<Core>> {
         self.servers().values().map(|entry| entry.core.clone()).collect()
     }
@@ -442,7 +446,8 @@ impl Shared {
 
     /// Builds the list of tools again.
     fn rebuild(&self) {
-        // Locked before the servers are read, so that the last list built reflects the last state read.
+        // The list is locked before the servers are read, so that the last
+        // list built reflects the last state read.
         let mut made = self.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cores: Vec<_> =
             self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();

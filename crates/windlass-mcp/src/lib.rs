@@ -1,8 +1,9 @@
 //! MCP client: tools, resources, prompts, questions and sign-ins of servers, in both protocol revisions.
 //!
-//! `rmcp` implements the protocol; its types are not exposed. This crate adds reconnection and resumption: another
-//! process may answer a question days later. It never repeats a call if that could have a second effect. It does not
-//! decide whether a call may run, and starts only the servers that are passed to it.
+//! `rmcp` implements the protocol; its types are not exposed. This crate adds reconnection and
+//! resumption: another process may answer a question days later. The crate never repeats a call if
+//! the repetition could have a second effect. It does not decide whether a call may run, and starts
+//! only the servers that the caller passes.
 
 mod call;
 mod client;

@@ -1,6 +1,6 @@
-//! Reads a server's tools page by page. Returns the usable ones, and the others with a reason.
+//! Reads a server's tools page by page. Returns the usable tools, and the unusable ones with a reason.
 //!
-//! An invalid tool is left out; the rest of the list is used.
+//! An invalid tool is omitted; the rest of the list is used.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub(super) struct RemoteTool {
 }
 
 impl RemoteTool {
-    /// Redacts the description. An error means that a name contains a secret; names cannot be redacted, because calls
-    /// send them to the server.
+    /// Redacts the description. Fails if a name contains a secret: names cannot be
+    /// redacted, because calls send them to the server.
     pub fn masked(self, mask: &Mask) -> Result<Self, String> {
         if mask.text(&self.name) != self.name {
             return Err("its name contains a secret".into());
@@ -42,7 +42,7 @@ impl RemoteTool {
             title: self.title.map(|title| mask.text(&title)),
             description: mask.text(&self.description),
             input_schema: schema.map_err(|why| format!("invalid input schema: {why}"))?,
-            // Only used to validate results, so it can be dropped.
+            // The schema is only used to validate results, so it can be dropped.
             output_schema: self.output_schema.and_then(|schema| masked_json(mask, schema).ok()),
             tag: self.tag.map(|tag| mask.text(&tag)),
             ..self
@@ -50,19 +50,20 @@ impl RemoteTool {
     }
 }
 
-/// What a server lists.
+/// The tools that a server lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Listed {
     pub tools: Vec<RemoteTool>,
     pub left_out: Vec<LeftOut>,
-    /// How long the list is valid, if the server says. (SEP-2549)
+    /// How long the list is valid, if the server reports it. (SEP-2549)
     pub ttl: Option<Duration>,
 }
 
-/// Most pages read. Bounds a server whose list never ends.
+/// Maximum number of pages read. The limit stops a server whose list never ends.
 const MAX_PAGES: usize = 200;
 
-/// Progress through a paged list. It ends at the last page, at [`MAX_PAGES`], or when the server repeats a cursor.
+/// Progress through a paged list. The list ends at the last page, at
+/// [`MAX_PAGES`], or when the server repeats a cursor.
 pub(super) struct Pages {
     next: Next,
     read: usize,
@@ -80,7 +81,7 @@ impl Pages {
         Self { next: Next::First, read: 0 }
     }
 
-    /// The parameters of the next request; `None` at the end of the list.
+    /// Returns the parameters of the next request; `None` at the end of the list.
     pub fn wanted(&self) -> Option<Option<PaginatedRequestParams>> {
         match &self.next {
             Next::First => Some(None),
@@ -91,7 +92,7 @@ impl Pages {
         }
     }
 
-    /// Records a page and the cursor of the next one.
+    /// Records a page and the cursor of the next page.
     pub fn came(&mut self, next: Option<String>) {
         self.read += 1;
         self.next = match next.map(Next::At) {
@@ -101,7 +102,7 @@ impl Pages {
     }
 }
 
-/// Most tools read; far more than fit into a request.
+/// Maximum number of tools read. Far fewer fit into a request.
 const MAX_TOOLS: usize = 5_000;
 
 /// Reads and redacts the whole list.
@@ -110,7 +111,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<List
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted() {
         let page = page(peer, params).await?;
-        // Taken after the request, because the values sent with it are redacted too.
+        // The mask is created after the request, because it also redacts the values sent with the request.
         let mask = masks.results();
         let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
         listed.ttl = [listed.ttl, ttl].into_iter().flatten().min();
@@ -135,7 +136,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<List
     Ok(listed)
 }
 
-/// Reads one page as JSON, because the library rejects the whole page for one invalid tool.
+/// Reads one page as JSON, because the library rejects the whole page if one tool is invalid.
 async fn page(
     peer: &Peer<RoleClient>,
     params: Option<PaginatedRequestParams>,
@@ -150,8 +151,8 @@ async fn page(
     }
 }
 
-/// Reads one tool. Redacts it first, because the reason for leaving it out quotes it. Absent hints get the most
-/// cautious value.
+/// Reads one tool. Redacts the tool first, because the reason for its omission quotes it.
+/// Absent hints get the most cautious value.
 fn read(tool: &Value, mask: &Mask) -> Result<RemoteTool, LeftOut> {
     let read = described(tool).ok_or_else(|| LeftOut { tool: "?".into(), why: "it has no name".into() })?;
     let name = mask.text(&read.name);
@@ -195,10 +196,11 @@ fn described(tool: &Value) -> Option<RemoteTool> {
     })
 }
 
-/// Longest description; a longer one would exceed the rest of a request.
+/// Maximum size of a description, in bytes. A longer one would exceed the rest of a request.
 const DESCRIPTION_MAX_BYTES: usize = 64 * 1024;
 
-/// The schema of a tool's arguments. Older servers list their parameters instead, and some have none. (SK-C19)
+/// Returns the schema of a tool's arguments. Older servers list the tool's parameters
+/// instead, and some tools have neither. (SK-C19)
 fn input_schema(tool: &Value) -> Value {
     let given = ["inputSchema", "input_schema", "parameters"].iter().find_map(|name| tool.get(*name));
     match given {
@@ -239,7 +241,8 @@ const PREFIXES: [(&str, &str); 6] = [
     ("wait_for_x_seconds", "k8s"),
 ];
 
-/// A tool's group: its first tag, in either place, or a known prefix of its name. (SK-C7)
+/// Returns a tool's group: its first tag, from either member that may contain
+/// tags, or a known prefix of its name. (SK-C7)
 fn tag(tool: &Value, name: &str) -> Option<String> {
     let first = |tags: Option<&Value>| tags?.as_array()?.first()?.as_str().map(str::to_owned);
     let meta = tool.get("_meta").or_else(|| tool.get("meta"));

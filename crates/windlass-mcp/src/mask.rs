@@ -16,25 +16,26 @@ use windlass_outbound::secret::{Mask, Secret};
 
 use super::config::{McpServer, Transport};
 
-/// Redacts the values that a server was given.
+/// Redacts the values that a server has received.
 pub(super) struct Masks {
     /// Every value of the configuration.
     all: Vec<Secret>,
-    /// The secret values, by name or by configuration. A folder or a region is not secret, and a result without it may
-    /// be useless.
+    /// The secret values, selected by name or by configuration. A folder or a region is not secret, and a
+    /// result without it may be useless.
     secret: Vec<Secret>,
     now: Mutex<Now>,
 }
 
 /// The current masks.
 struct Now {
-    /// Values sent since the start, newest last.
+    /// The values sent since the start, newest last.
     given: VecDeque<Secret>,
     reasons: Mask,
     results: Mask,
 }
 
-/// Most remembered values: some hours of tokens, or the most recent signatures of single requests.
+/// Maximum number of remembered values: several hours of tokens, or the
+/// most recent signatures of single requests.
 const GIVEN_MAX: usize = 64;
 
 /// Substrings of the names of headers, variables and parameters whose values are secret.
@@ -91,18 +92,18 @@ impl Masks {
         }
     }
 
-    /// The mask for error messages and log lines: all values.
+    /// Returns the mask for error messages and log lines: all values.
     pub fn reasons(&self) -> Mask {
         self.now().reasons.clone()
     }
 
-    /// The mask for results: secret values only.
+    /// Returns the mask for results: secret values only.
     pub fn results(&self) -> Mask {
         self.now().results.clone()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        // Each change leaves complete masks.
+        // A panic cannot leave the masks invalid: each change replaces complete masks.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +121,7 @@ impl Masks {
         parts.into_iter().map(|part| masked_part(&mask, part)).collect()
     }
 
-    /// Redacts and truncates a text. Removes a partial secret at the cut too.
+    /// Redacts and truncates a text. If the truncation splits a secret, redacts the rest of it too.
     pub fn beginning(&self, text: &str, max_bytes: usize) -> String {
         let (mask, end) = (self.results(), text.floor_char_boundary(max_bytes));
         if end == text.len() {
@@ -136,7 +137,7 @@ impl Masks {
         output
     }
 
-    /// Redacts the outcome of a call. An error says why the call's state must not be recorded.
+    /// Redacts the outcome of a call. The error states why the call's state must not be recorded.
     pub fn outcome(&self, outcome: ToolOutcome) -> Result<ToolOutcome, String> {
         // The server's opaque state is recorded, and a redacted copy would be useless to the server.
         let records = |state: &Option<String>| match state {
@@ -185,14 +186,14 @@ fn masked_part(mask: &Mask, part: OutputPart) -> OutputPart {
     }
 }
 
-/// Names of the protocol and of JSON Schema. They are kept even if a variable such as `AUTH_MODE` has one of them as
-/// its value.
+/// Names of the protocol and of JSON Schema. They are not redacted, even if a variable such as
+/// `AUTH_MODE` has one of them as its value.
 const NAMES: [&str; 8] =
     ["content", "default", "description", "message", "method", "params", "properties", "required"];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Redacts a server's JSON. Fails if a member's name contains a secret, because a renamed member would mean something
-/// else.
+/// Redacts a server's JSON. Fails if a member's name contains a secret, because a
+/// renamed member would have another meaning.
 pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
     let is_clean = |name: &str| NAMES.contains(&name) || mask.text(name) == name;
     match value {
@@ -215,8 +216,8 @@ pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
                     told.insert(name, value);
                     continue;
                 }
-                // A default is sent back to the server unchanged, so it cannot be redacted. A `default` that is an
-                // object is a property of that name.
+                // A default is sent back to the server unchanged, so it cannot be redacted. A `default` that
+                // is an object is a property with that name.
                 let default = (name == "default" && !value.is_object()).then(|| value.clone());
                 let masked = masked_json(mask, value)?;
                 if default.is_none_or(|default| default == masked) {
@@ -228,7 +229,7 @@ pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
     }
 }
 
-/// A value, the part after its scheme, and its lines. Servers may echo any of them.
+/// Returns a value, the part after its scheme, and its lines. Servers may echo any of them.
 fn parts(value: &str) -> impl Iterator<Item = &str> {
     let credentials = value.split_once(' ').map(|(_, rest)| rest);
     [value].into_iter().chain(credentials).chain(value.lines())
@@ -327,7 +328,7 @@ mod tests {
         let said = "SENTINEL-0, SENTINEL-1, Bearer";
         assert_eq!(masks.results().text(said), "[masked], [masked], Bearer");
         assert_eq!(masks.reasons().text(said), "[masked], [masked], Bearer");
-        // A value in continued use stays; an unused one is dropped after many newer ones.
+        // A value that is still used is kept; an unused value is dropped after many newer ones.
         for nth in 0..GIVEN_MAX {
             masks.remember([format!("once-{nth:0>6}").as_str(), "SENTINEL-2"]);
         }

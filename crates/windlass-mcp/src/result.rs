@@ -1,6 +1,6 @@
 //! Converts a server's results to tool results: text, images, files and errors. (SK-A8)
 //!
-//! Nothing is fetched: a link to a resource stays a link.
+//! The module fetches nothing: a link to a resource is not followed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use windlass_engine::port::tool::{OutputPart, ToolOutput};
 use windlass_engine::tool::ValueCheck;
 use windlass_schema::JsonSchemas;
 
-/// Converts the result of a call. `schema` describes its structured part.
+/// Converts the result of a call. `schema` describes the structured part of the result.
 pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
     let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
     let mut output = ToolOutput { error: failed, ..ToolOutput::default() };
@@ -106,7 +106,7 @@ pub(super) fn resource(contents: &Value) -> OutputPart {
     }
 }
 
-/// The last non-empty segment of a URI's path.
+/// Returns the last non-empty segment of a URI's path.
 fn file_name(uri: &str) -> &str {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("resource")
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the result is an error, and its parts as text.
+    /// Returns whether the result is an error, and its parts as text.
     fn shown(result: Value) -> (bool, Vec<String>) {
         let output = output(&result, None);
         let parts = output.parts.iter().map(|part| match part {

@@ -1,10 +1,11 @@
-//! Introductory responses of a server, for tests that play one over any transport.
+//! A server's responses to the first requests, for tests that simulate a server over any transport.
 //!
 //! Each test defines the responses to calls, and their failures.
 
 use serde_json::{Value, json};
 
-/// The result of the requests that every client sends first; `None` for others. `tools` is the result of `tools/list`.
+/// Returns the result of a request that every client sends first; `None` for other
+/// requests. `tools` is the result of `tools/list`.
 pub fn introduction(method: &str, tools: &Value) -> Option<Value> {
     match method {
         "server/discover" => Some(json!({
@@ -19,7 +20,7 @@ pub fn introduction(method: &str, tools: &Value) -> Option<Value> {
     }
 }
 
-/// A tool in the shape of `tools/list` with hints that it changes nothing.
+/// Returns a tool in the shape of `tools/list`, with hints that it changes nothing.
 pub fn reading_tool(name: &str) -> Value {
     json!({ "name": name, "inputSchema": { "type": "object" },
         "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } })

@@ -1,6 +1,6 @@
 //! Outbound HTTP calls of tools, webhooks and clients (feature `client`), and secrets.
 //!
-//! This crate does not know what a request is for.
+//! This crate does not interpret the purpose of a request.
 
 #[cfg(feature = "client")]
 mod client;

@@ -1,7 +1,7 @@
 //! Secrets: values that must not be displayed, their sources, and the mask that redacts them.
 //!
-//! A secret is read only when a request is about to be sent. The mask is a second line of defence, against servers that
-//! echo secrets. It does not replace the first one: no other component ever holds a secret.
+//! A secret is read only when a request is about to be sent, and no other component ever holds it. The mask
+//! is a second line of defence, against servers that echo secrets.
 
 mod escape;
 
@@ -27,9 +27,9 @@ impl Secret {
     }
 }
 
-/// Resolves references to secrets. The value is read for each use, so a change takes effect at once.
+/// Resolves references to secrets. The value is read for each use, so that a change takes effect at once.
 pub trait SecretSource: Send + Sync {
-    /// Reads the secret. An error names the reference and a remedy, and never contains a value.
+    /// Reads the secret. The error names the reference and a remedy, and never contains a value.
     fn secret(&self, reference: &str) -> Result<Secret, String>;
 }
 
@@ -39,17 +39,18 @@ impl SecretSource for BTreeMap<String, Secret> {
     }
 }
 
-/// Replaces a redacted secret.
+/// The text that replaces a redacted secret.
 pub const MASKED: &str = "[masked]";
 
-/// The shortest value that is redacted. A shorter one is not a durable secret and occurs in ordinary texts.
+/// Minimum size of a redacted value, in bytes. A shorter value is not a
+/// durable secret and occurs in ordinary texts.
 const MIN_BYTES: usize = 6;
 
-/// The shortest beginning of a secret that is redacted at the end of a truncated text.
+/// Minimum size of the beginning of a secret that is redacted at the end of a truncated text, in bytes.
 const MIN_PIECE_BYTES: usize = 4;
 
-/// Redacts secrets from texts. Finds them verbatim and in base64, percent-encoding, hexadecimal, JSON and HTML,
-/// including within longer encoded text and with any combination of escaped characters. Ignores case.
+/// Redacts secrets from texts. Finds secrets verbatim and in base64, percent-encoding, hexadecimal, JSON and
+/// HTML, including within longer encoded text and with any combination of escaped characters. Ignores case.
 #[derive(Clone)]
 pub struct Mask {
     forms: Option<Arc<Forms>>,
@@ -67,7 +68,7 @@ struct Forms {
 }
 
 impl Mask {
-    /// A mask for these values. Values shorter than six bytes are not redacted.
+    /// Creates a mask for these values. Values shorter than six bytes are not redacted.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut texts = BTreeSet::new();
         for secret in secrets {
@@ -84,7 +85,7 @@ impl Mask {
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(true)
             .build(&texts);
-        // Cannot fail: building a search fails only beyond 2³¹ states, and a header has far fewer.
+        // Cannot fail: a search fails only beyond 2³¹ states, and a header has far fewer.
         let search = search.expect("a mask of a few values can be built");
         Self { forms: Some(Arc::new(Forms { search, texts })) }
     }
@@ -93,7 +94,7 @@ impl Mask {
     pub fn text(&self, text: &str) -> String {
         match &self.forms {
             None => text.to_owned(),
-            // Every form consists of whole characters, and so does the text between them.
+            // Every form, and the text between two forms, consists of whole characters.
             Some(_) => String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned(),
         }
     }
@@ -124,11 +125,11 @@ impl Mask {
         plain
     }
 
-    /// Redacts truncated bytes. Also redacts the beginning of a secret at their end.
+    /// Redacts truncated bytes. If the truncation splits a secret, redacts its beginning too.
     pub fn cut_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut masked = self.bytes(bytes);
         let Some(forms) = &self.forms else { return masked };
-        // The cut may also have split an escape.
+        // The truncation may also have split an escape.
         let ends = [Some(masked.len()), escape::halved(&masked)];
         let begins = ends.into_iter().flatten().filter_map(|end| forms.begun(&masked[..end])).min();
         if let Some(begins) = begins {
@@ -140,7 +141,7 @@ impl Mask {
 }
 
 impl Forms {
-    /// The start of a secret that the end of the bytes cuts off.
+    /// Returns the position of a secret whose rest was truncated.
     fn begun(&self, bytes: &[u8]) -> Option<usize> {
         let count = |bytes: &[u8]| {
             let begins = |text: &Vec<u8>| {
@@ -182,8 +183,8 @@ fn forms_of(value: &str, forms: &mut BTreeSet<String>) {
         value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;"),
         STANDARD.encode(bytes),
     ]);
-    // The base64 form of a value depends on its offset. Only the characters that the value alone determines are
-    // searched.
+    // The base64 form of a value depends on its offset. The search uses only the
+    // characters that the value alone determines.
     for before in 0..3 {
         let padded = [&[0; 2][..before], bytes].concat();
         let (first, end) = ([0, 2, 3][before], padded.len() * 8 / 6);
@@ -225,7 +226,7 @@ mod tests {
             URL_SAFE_NO_PAD.encode(format!("x{TOKEN}yz")),
             "sk-TOKEN\\/with+odd=chars&more".to_owned(),
             "sk-TOKEN/with+odd=chars&amp;more".to_owned(),
-            // .NET, Gson, templates, and encoders that leave some characters unescaped.
+            // Forms of .NET, Gson, templates, and encoders that do not escape all characters.
             r"sk-TOKEN/with\u002Bodd=chars\u0026more".to_owned(),
             r"sk-TOKEN\/with+odd\u003dchars\u0026more".to_owned(),
             r"\u0073k-TOKEN/with+odd=chars\u0026mor\u0065".to_owned(),

@@ -1,7 +1,7 @@
 //! Implements the engine's schema port with the `jsonschema` crate.
 //!
-//! Patterns are limited in compiled size and backtracking, because a schema may come from a server that makes them slow
-//! on purpose.
+//! The compiled size and the backtracking of patterns are limited, because a server may send a schema with
+//! patterns that are slow on purpose.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use windlass_engine::port::schema::{CompiledSchema, SchemaCompiler, SchemaFault};
 
-/// Steps of backtracking after which a pattern counts as not matching.
+/// Maximum number of backtracking steps of a pattern. Above this limit, the pattern does not match.
 const BACKTRACK_MAX: usize = 100_000;
 
-/// Largest compiled pattern.
+/// Maximum size of a compiled pattern, in bytes.
 const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 
-/// Compiles JSON schemas of every draft; 2020-12 unless a schema names another.
+/// Compiles JSON schemas of every draft. The default is 2020-12 unless a schema names another draft.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonSchemas;
 

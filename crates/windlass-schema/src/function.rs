@@ -52,9 +52,9 @@ type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, S
 type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutcome> + Send + Sync;
 
 impl FunctionTool {
-    /// Creates a tool from a function of a call's context and typed arguments.
+    /// Creates a tool from a function that takes a call's context and typed arguments.
     ///
-    /// By default, the tool counts as changing the world: no hints, class `once`.
+    /// By default, the tool is treated as changing external state: no hints, class `once`.
     pub fn new<A, F, Fut, O>(name: &str, description: impl Into<String>, function: F) -> Self
     where
         A: JsonSchema + DeserializeOwned,
@@ -89,13 +89,13 @@ impl FunctionTool {
         }
     }
 
-    /// Sets the hints. Unless [`FunctionTool::effect_class`] is called, the class follows from them.
+    /// Sets the hints. Unless [`FunctionTool::effect_class`] is called, the class is derived from the hints.
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.spec.annotations = annotations;
         self
     }
 
-    /// Sets a function that previews a call without running it, for the people who approve it.
+    /// Sets a function that previews a call without running it, for the users who approve the call.
     pub fn preview<A, F, Fut>(mut self, preview: F) -> Self
     where
         A: DeserializeOwned,
@@ -110,13 +110,13 @@ impl FunctionTool {
         self
     }
 
-    /// Sets the key of the tool's state in the thread. Tools with the same key share it.
+    /// Sets the key of the tool's state in the thread. Tools with the same key share the state.
     pub fn keeps(mut self, name: &'static str) -> Self {
         self.keeps = Some(name);
         self
     }
 
-    /// Sets the background work that the tool keeps beside its calls.
+    /// Sets the background work that the tool performs in addition to its calls.
     pub fn background(mut self, background: Arc<dyn Background>) -> Self {
         self.background = Some(background);
         self
@@ -152,7 +152,8 @@ impl FunctionTool {
         self
     }
 
-    /// Sets which calls may be repeated after a lost outcome, regardless of the hints.
+    /// Sets which calls may be repeated if their outcome is unknown.
+    /// The class takes precedence over the hints.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
         self
@@ -291,17 +292,17 @@ struct CleanForModels;
 impl Transform for CleanForModels {
     fn transform(&mut self, schema: &mut Schema) {
         schema.remove("title");
-        // Line breaks of a doc comment carry no meaning; paragraphs do.
+        // Line breaks of a doc comment have no meaning; paragraphs do.
         if let Some(Value::String(description)) = schema.get_mut("description") {
             let paragraphs: Vec<String> =
                 description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
             *description = paragraphs.join("\n\n");
         }
-        // These defaults are self-evident; the tool's description states any other.
+        // These defaults are self-evident; the tool's description contains all others.
         if schema.get("default").is_some_and(|it| [json!(null), json!(false), json!([])].contains(it)) {
             schema.remove("default");
         }
-        // `uint64` and the like are schemars' own names, and some providers reject unknown formats.
+        // `uint64` and similar names are defined by schemars, and some providers reject unknown formats.
         let is_number_format = schema
             .get("format")
             .and_then(Value::as_str)

@@ -1,6 +1,6 @@
-//! JSON schemas: derived from Rust types for function tools, and validation of values.
+//! JSON schemas: derived from Rust types for function tools, and used to validate values.
 //!
-//! This crate makes no decision about calls. The engine limits schemas from outside.
+//! This crate makes no decision about calls. The engine limits schemas that come from other systems.
 
 mod check;
 mod function;

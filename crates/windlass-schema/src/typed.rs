@@ -1,6 +1,6 @@
-//! Typed results, so that a client knows how to display them: text, a page, code in a language, an image.
+//! Typed results, which tell a client how to display them: text, a page, code in a language, an image.
 //!
-//! For models and the journal, a result stays a text: the JSON of a [`Typed`]. This module displays nothing.
+//! For models and the journal, a result is a text: the JSON of a [`Typed`]. This module displays no result.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub struct Typed {
     /// The content to display; `None` if the message suffices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<TypedContent>,
-    /// The file that the result is about.
+    /// The file that the result describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
 }
@@ -65,7 +65,7 @@ pub enum ContentKind {
 }
 
 impl ContentKind {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -80,13 +80,13 @@ impl ContentKind {
 }
 
 impl Typed {
-    /// A successful result with content.
+    /// Creates a successful result with content.
     pub fn shown(message: impl Into<String>, kind: ContentKind, data: impl Into<Value>) -> Self {
         let content = TypedContent { kind, data: data.into(), language: None, title: None, meta: None };
         Self { success: true, message: message.into(), content: Some(content), file_path: None }
     }
 
-    /// Parses a result's text; `None` if it is not typed.
+    /// Parses a result's text. Returns `None` if the result is not typed.
     pub fn read(text: &str) -> Option<Self> {
         text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
     }
@@ -124,7 +124,7 @@ mod tests {
         let all = r#"{"success":true,"message":"m","content":{"type":"code","data":"x","language":"rust","title":"t","meta":{"lines":1}}}"#;
         let content = Typed::read(all).unwrap().content.unwrap();
         assert_eq!((content.kind.word(), content.language.as_deref()), ("code", Some("rust")));
-        // Similar texts are not typed results.
+        // Texts that resemble typed results are not parsed as such.
         for text in ["{}", "plain", r#"{"success":true}"#, r#"{"success":true,"message":"m","more":1}"#] {
             assert_eq!(Typed::read(text), None, "{text}");
         }

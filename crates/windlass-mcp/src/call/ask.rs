@@ -1,7 +1,7 @@
-//! Converts a server's requests for input to interrupts, and people's answers to the protocol's results.
+//! Converts a server's requests for input to interrupts, and users' answers to the protocol's results.
 //!
-//! The whole state of a waiting call is recorded, so that another process can resume it days later. It holds the
-//! server's opaque state, the requests, and the answers so far.
+//! The whole state of a waiting call is recorded, so that another process can resume the call days later. The
+//! state contains the server's opaque state, the requests, and the answers so far.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) enum Parked {
         requests: BTreeMap<String, Value>,
         /// The answers so far.
         answers: InputResponses,
-        /// The name of the request that people are answering.
+        /// The name of the request that users are answering.
         asked: String,
     },
     /// A question of an older server, which keeps the call open until it is answered.
@@ -51,7 +51,7 @@ pub(crate) enum Parked {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         known: Vec<Known>,
     },
-    /// A task that runs at the server. Polling it may require a sign-in.
+    /// A task that runs at the server. A poll of the task may require a sign-in.
     Task(Watched),
     /// Input requests of a task at the server.
     TaskInput {
@@ -59,12 +59,12 @@ pub(crate) enum Parked {
         requests: BTreeMap<String, Value>,
         /// The answers so far.
         answers: InputResponses,
-        /// The name of the request that people are answering.
+        /// The name of the request that users are answering.
         asked: String,
     },
     /// All input of a task is answered and must be sent to the server.
     TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
-    /// Pages that people must open before the call can be made.
+    /// Pages that users must open before the call can be made.
     Pages {
         /// The pages after the current one.
         left: Vec<Value>,
@@ -86,10 +86,10 @@ impl Parked {
     }
 }
 
-/// Longest message of a page; it is displayed in full wherever the interrupt is shown.
+/// Maximum size of a page's message, in bytes. The message is displayed in full with the interrupt.
 const MESSAGE_MAX_BYTES: usize = 4_000;
 
-/// The interrupt for a server's question. `parameters` are those of `elicitation/create`.
+/// Creates the interrupt for a server's question. `parameters`: the parameters of `elicitation/create`.
 pub(crate) fn question(
     server: &str,
     parameters: &Value,
@@ -134,27 +134,28 @@ pub(crate) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
     Ask { kind, terms: Terms::default(), state: Some(parked.written()) }
 }
 
-/// The parameters of an input request if it is a question; `None` for other requests.
+/// Returns the parameters of an input request if the request is a question; `None` for other requests.
 pub(crate) fn elicitation(request: &Value) -> Option<&Value> {
     let method = request.get("method").and_then(Value::as_str)?;
     (method == "elicitation/create").then(|| request.get("params")).flatten()
 }
 
-/// Input requests as JSON, redacted for recording.
+/// Returns input requests as JSON, redacted for recording.
 pub(crate) fn written(
     requests: &BTreeMap<String, InputRequest>,
     masks: &Masks,
 ) -> Result<BTreeMap<String, Value>, String> {
     let written = requests.iter().map(|(name, request)| {
         let value = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        // The state of a waiting call is JSON within JSON and is decoded again.
+        // The state of a waiting call is JSON within JSON, and is decoded again later.
         check_json(&value).map_err(|why| format!("the input `{name}` {why}"))?;
         Ok((name.clone(), value))
     });
     masks.said(written.collect::<Result<_, String>>()?)
 }
 
-/// Converts an answer to the result of `elicitation/create`. An error says why the question must be asked again.
+/// Converts an answer to the result of `elicitation/create`. The error
+/// states why the question must be asked again.
 pub(crate) fn result(parameters: &Value, answer: &Answer) -> Result<Value, String> {
     match answer {
         Answer::Reply(_) if parameters.get("url").is_some() => Ok(json!({ "action": "accept" })),
@@ -281,7 +282,7 @@ mod tests {
         let asked = page("https://pay/1").unwrap().kind;
         let (server, url, message) = ("stock".into(), "https://pay/1".into(), Some("m".into()));
         assert_eq!(asked, InterruptKind::SignIn { server, url, message });
-        // Without a message, it must still differ from our own sign-in.
+        // A question without a message must still differ from the interrupt of a sign-in.
         let silent = question("stock", &json!({ "url": "https://pay/1" }), None, &parked).unwrap();
         assert!(matches!(silent.kind, InterruptKind::SignIn { message: Some(_), .. }));
         for wrong in ["javascript:alert(1)", "file:///etc/passwd", "pay"] {

@@ -1,7 +1,7 @@
 //! One request to a server, from sending to the result for the model.
 //!
-//! A request that may have been carried out is repeated only if repeating it has no further effect. Otherwise its
-//! outcome is reported as unknown. (Promise 2)
+//! A request that the server may have executed is repeated only if the repetition has no further effect.
+//! Otherwise its outcome is reported as unknown. (Promise 2)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ pub(crate) struct Next {
 }
 
 impl Next {
-    /// Whether the call is partly done: people have answered, or the server has returned state.
+    /// Whether the call is partly done: users have answered, or the server has returned state.
     fn is_partly_done(&self) -> bool {
         self.responses.is_some() || self.state.is_some() || !self.known.is_empty()
     }
 
-    /// The state to record while a sign-in is required or the server is unreachable.
+    /// Returns the state to record while a sign-in is required or the server is unreachable.
     fn parked(&self) -> Parked {
         if self.is_partly_done() {
             let (state, answers) = (self.state.clone(), self.responses.clone());
@@ -60,7 +60,7 @@ impl Next {
         }
     }
 
-    /// Defers the call until the server is back. Given answers are kept and not requested again.
+    /// Defers the call until the server is reachable again. Answers are kept and not requested again.
     fn put_off(&self, after_ms: u64) -> ToolOutcome {
         let state = Some(self.parked().written());
         ToolOutcome::defer(Deferral { after_ms, state, rest: Rest::AsTheCall })
@@ -71,23 +71,24 @@ impl Next {
 enum Outcome {
     Result(Box<ServerResult>),
     Input(InputRequiredResult),
-    /// The call must wait for people in the middle.
+    /// The server asked for input during the call, so the call must wait for users.
     Ask(Value, Parked),
     Pages(Vec<Value>),
     SignIn,
     /// The request was not sent.
     Unreached(String),
-    /// The request was not carried out, for the given reason.
+    /// The server did not execute the request, for the given reason.
     NotDone(String),
-    /// Whether the request was carried out is unknown.
+    /// It is unknown whether the server executed the request.
     Lost(String),
 }
 
-/// Most rounds of input without a person. Bounds a server that keeps requesting input. (MRTR)
+/// Maximum number of rounds of input without a person. The limit stops a
+/// server that keeps requesting input. (MRTR)
 const MAX_ROUNDS: u32 = 10;
-/// Pause before the retry that a server requests without asking for input.
+/// Pause before the retry that a server requests without asking for input, in milliseconds.
 const SHED_PAUSE_MS: u64 = 1_000;
-/// The error of 2025-11-25 that lists pages to open first.
+/// The error code of revision 2025-11-25 for a call that requires pages to be opened first.
 const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 impl Exchange<'_> {
@@ -102,8 +103,8 @@ impl Exchange<'_> {
                 return Err(self.task_answered(task, requests, answers).await);
             }
         };
-        // Checked before the connection: if the held call is gone, its outcome is unknown whether or not the server is
-        // reachable.
+        // The held call is taken before the connection: if it was lost, its outcome is
+        // unknown whether or not the server is reachable.
         let (mut came, mut over) = match held {
             Some(ticket) => self.held(ticket, &next.known).await.unzip(),
             None => (None, None),
@@ -165,7 +166,7 @@ impl Exchange<'_> {
         format!("the server `{}`", self.core.config.name)
     }
 
-    /// Opens an interrupt for the next missing input. If none is missing, returns what to send.
+    /// Opens an interrupt for the next missing input. If none is missing, returns the input to send.
     pub(crate) fn input(
         &self,
         state: Option<String>,
@@ -215,7 +216,7 @@ impl Exchange<'_> {
         Ok(answers)
     }
 
-    /// The result if an input request is refused.
+    /// Returns the result if an input request is refused.
     fn refused(&self, why: &str) -> ToolOutcome {
         ToolOutcome::error(format!("Tool error: {} requested input that it cannot get: {why}", self.server()))
     }
@@ -229,8 +230,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens an interrupt in the middle of a call that the server keeps open. A question that cannot be displayed gives
-    /// the call up.
+    /// Opens an interrupt in the middle of a call that the server keeps open. If the question cannot be
+    /// displayed, the call is abandoned.
     pub(crate) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, None, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
@@ -247,8 +248,8 @@ impl Exchange<'_> {
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
 
-    /// Opens an interrupt for a sign-in. If sign-in is not possible, a call with answers is deferred and any other
-    /// fails.
+    /// Opens an interrupt for a sign-in. If sign-in is not possible, a call with
+    /// answers is deferred and any other call fails.
     async fn refuses(&self, next: &Next) -> ToolOutcome {
         match asked_to_sign_in(self.core, &next.parked()).await {
             Ok(ask) => ToolOutcome::ask(ask),
@@ -257,8 +258,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The connection, or the outcome if there is none. A partly done call waits for a connection for a while and is
-    /// then deferred.
+    /// Returns the connection, or the outcome if the server is not connected. A partly done call waits for a
+    /// connection for a while and is then deferred.
     async fn connection(&self, next: &Next) -> Result<Arc<Connection>, ToolOutcome> {
         let link = match self.core.connection().await {
             Ok(connection) => return Ok(connection),
@@ -285,13 +286,13 @@ impl Exchange<'_> {
         })
     }
 
-    /// The outcome of a call whose server was removed.
+    /// Returns the outcome of a call whose server was removed.
     pub(crate) fn out(&self) -> ToolOutcome {
         ToolOutcome::unknown(format!("{} was disabled or removed during the call", self.server()))
     }
 
-    /// Resumes a call that an older server keeps open, and returns its connection's number. Returns `None` if the call
-    /// is no longer held and may be repeated.
+    /// Resumes a call that an older server keeps open. Returns the outcome with the connection's number, or
+    /// `None` if the call is no longer held and may be repeated.
     async fn held(&self, ticket: u64, known: &[Known]) -> Option<(Outcome, u64)> {
         let answer =
             known.last().and_then(|known| serde_json::from_value::<ElicitResult>(known.answer.clone()).ok());
@@ -303,7 +304,7 @@ impl Exchange<'_> {
             (Some(_), None) | (None, _) => None,
         };
         match sent {
-            // The server now has the answers. They are used again only if the call is repeated.
+            // The server now has the answers. They are sent again only if the call is repeated.
             Some((call, over)) => Some((self.waited(call, over, (known.to_vec(), Vec::new())).await, over)),
             None if self.repeats => None,
             None => {
@@ -321,7 +322,7 @@ impl Exchange<'_> {
                 let call = connection.calls.take(request, self.context.run.clone());
                 self.waited(call, connection.number, (Vec::new(), next.known.clone())).await
             }
-            // The request never left the queue. The task that maintains the connection will notice the failure.
+            // The request was not sent. The task that maintains the connection will detect the failure.
             Err(error) => Outcome::Unreached(format!("{} is not connected: {error}", self.server())),
         }
     }
@@ -351,7 +352,7 @@ impl Exchange<'_> {
                 }
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
-                    // A repeated call asks the same questions again; people do not answer them twice.
+                    // A repeated call asks the same questions again; users do not answer them twice.
                     let before =
                         known.iter().position(|known| known.asked == asked).map(|at| known.remove(at));
                     let again = before.and_then(|before| {
@@ -361,7 +362,8 @@ impl Exchange<'_> {
                     });
                     if let Some(answer) = again {
                         call.mark_answered();
-                        // The server may have withdrawn the question; the response to the call will say so.
+                        // The server may have withdrawn the question; the
+                        // response to the call will report that.
                         let _ = elicited.answer.send(answer);
                         continue;
                     }
@@ -393,7 +395,7 @@ impl Exchange<'_> {
                     None => Outcome::NotDone(error.message.into_owned()),
                 }
             }
-            // The second text is the library's, for a session that ended during the request.
+            // The second text is the protocol library's error for a session that ended during the request.
             Err(ServiceError::McpError(error))
                 if error.code == OUTCOME_UNKNOWN
                     || error.message.contains("session was re-initialized before") =>
@@ -427,7 +429,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether the request was never received, because there is no connection.
+/// Whether the server never received the request, because it is not connected.
 fn never_left(error: &ServiceError) -> bool {
     if let ServiceError::TransportSend(error) = error
         && error.error.downcast_ref::<std::io::Error>().is_some()
@@ -441,7 +443,7 @@ fn never_left(error: &ServiceError) -> bool {
     )
 }
 
-/// Whether a failure to send proves that the server did nothing: no session, or a refusal.
+/// Whether a failed send proves that the server executed nothing: it has no session, or it refused.
 fn was_not_carried_out(error: &ServiceError) -> bool {
     failed_over_http(error, |failure| match failure {
         StreamableHttpError::Client(error) => {
@@ -458,7 +460,7 @@ fn was_not_carried_out(error: &ServiceError) -> bool {
     })
 }
 
-/// The interrupt for a sign-in. An error says why sign-in is not possible.
+/// Creates the interrupt for a sign-in. The error states why sign-in is not possible.
 pub(crate) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {
@@ -471,8 +473,8 @@ pub(crate) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
     Ok(ask::sign_in(name, page.url, parked))
 }
 
-/// The tool result for a server that is unavailable: since when, and when the next attempt is. It omits the reason, which
-/// may hold host names and stderr. (LM-B3)
+/// Returns the tool result for an unavailable server: since when it is unavailable, and when the next attempt
+/// is. The result omits the reason, which may contain host names and stderr. (LM-B3)
 pub(crate) fn away(core: &Core, link: &Link) -> String {
     let name = &core.config.name;
     let seconds = |from: u64, to: u64| to.saturating_sub(from).div_ceil(1_000);

@@ -1,6 +1,7 @@
 //! Resumes a call that was waiting or deferred: interprets the answer and determines the next request.
 //!
-//! This module sends no tool call. State that cannot be read makes the outcome unknown; it is never guessed.
+//! This module sends no tool call. State that cannot be read makes the
+//! outcome unknown; the module guesses no state.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::call::exchange::{Exchange, Next};
 use crate::call::task::Watched;
 use crate::core::Core;
 
-/// Where a call resumes.
+/// The point at which a call resumes.
 pub(crate) enum Resumed {
     /// At the beginning.
     First,
@@ -32,7 +33,7 @@ pub(crate) enum Resumed {
 /// server.
 const FROM: &str = "from";
 
-/// Adds the server's name to the recorded state.
+/// Adds the name of this server to the recorded state.
 fn from_here(core: &Core, state: &mut Option<String>) {
     let Some(text) = state else { return };
     if let Ok(Value::Object(mut parked)) = serde_json::from_str(text) {
@@ -47,7 +48,7 @@ fn is_from_here(core: &Core, state: &str) -> bool {
     from.is_none_or(|from| from == core.config.name.as_str())
 }
 
-/// Stops the work that an abandoned call has left at its server.
+/// Stops the work that an abandoned call has started at its server.
 pub(crate) async fn let_go(core: &Core, state: &str) {
     if !is_from_here(core, state) {
         return;
@@ -61,13 +62,13 @@ pub(crate) async fn let_go(core: &Core, state: &str) {
         }
         // Dropping the held call cancels it.
         Parked::Held { ticket, .. } => drop(core.held.take(ticket)),
-        // The server keeps nothing for these.
+        // The server keeps no state for these calls.
         Parked::Input { .. } | Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. } => {}
     }
 }
 
 impl Exchange<'_> {
-    /// Redacts a result or the state of a waiting call. A call whose state must not be recorded is given up.
+    /// Redacts a result or the state of a waiting call. A call whose state must not be recorded is abandoned.
     pub(crate) async fn masked(&self, outcome: ToolOutcome) -> ToolOutcome {
         let state = outcome.state().map(str::to_owned);
         match self.core.masks.outcome(outcome) {
@@ -83,8 +84,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Gives up a call that cannot continue, and stops the work it has left. Unless the call never ran, its outcome is
-    /// unknown. (Promise 2)
+    /// Abandons a call that cannot continue, and stops the work that it has started. Unless the call never
+    /// ran, its outcome is unknown. (Promise 2)
     pub(crate) async fn given_up(&self, state: &str, why: &str) -> ToolOutcome {
         tokio::select! {
             () = Box::pin(let_go(self.core, state)) => {}
@@ -104,7 +105,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Where the call resumes. An error is an interrupt or the result.
+    /// Determines the point at which the call resumes. The error is an interrupt or the result.
     pub(crate) fn resumed(&self) -> Result<Resumed, ToolOutcome> {
         let (state, answer) = match (&self.context.reply, &self.context.resumed) {
             (Some(reply), _) => (&reply.state, Some(&reply.answer)),
@@ -121,7 +122,7 @@ impl Exchange<'_> {
         let parked: Parked = parked
             .ok_or_else(|| ToolOutcome::unknown("cannot read the recorded state of the waiting call"))?;
         match (parked, answer) {
-            // The task continues regardless of who has signed in.
+            // The task continues, no matter which user has signed in.
             (Parked::Task(task), answer) => {
                 self.may_have_signed_in(answer);
                 Ok(Resumed::Task(task))
@@ -165,14 +166,15 @@ impl Exchange<'_> {
         }
     }
 
-    /// A person reports a completed sign-in, possibly through another process. The server is tried again before a new
-    /// sign-in is requested.
+    /// A user reports a completed sign-in, possibly through another process. The server is tried
+    /// again before a new sign-in is requested.
     fn signed_in_elsewhere(&self) {
         self.core.comes_back();
         self.core.signals.kick.notify_one();
     }
 
-    /// Where a call resumes after an answer. If the answer is invalid, the error repeats the question.
+    /// Determines the point at which a call resumes after an answer. If the answer is
+    /// invalid, the error repeats the question.
     fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutcome> {
         let parameters = match &parked {
             Parked::Held { asked, .. } => asked.clone(),

@@ -1,7 +1,7 @@
-//! Calls that a server continues as a task (SEP-2663). Whichever process drives the thread polls the task until it
-//! ends. Nothing is held in memory between polls.
+//! Calls that a server continues as a task (SEP-2663). The process that drives the thread polls the task
+//! until it ends. No state is held in memory between polls.
 //!
-//! A poll changes nothing, so a lost one is repeated.
+//! A poll changes nothing at the server, so a lost poll is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ use crate::wire::pending::OUTCOME_UNKNOWN;
 pub(crate) struct Watched {
     /// The server's id of the task.
     pub id: String,
-    /// The polling interval that the server requests.
+    /// The polling interval that the server requests, in milliseconds.
     pub interval_ms: u64,
     /// Names of the inputs already sent. The server may keep requesting them for a while.
     pub answered: BTreeSet<String>,
@@ -41,13 +41,14 @@ fn is_zero(times: &u32) -> bool {
     *times == 0
 }
 
-/// Polling interval if the server names none, and the bounds of what it may request.
+/// Polling interval in milliseconds: the default, and the bounds for intervals that the server requests.
 const USUAL_INTERVAL_MS: u64 = 5_000;
 const SHORTEST_INTERVAL_MS: u64 = 500;
 const LONGEST_INTERVAL_MS: u64 = 3_600_000;
 
-/// Pause before the next poll of an unreachable server. It grows, so that a call with at most 10,000 deferrals can wait
-/// for most of a year. The last deferrals are long regardless of what the earlier ones were for.
+/// Returns the pause before the next poll of an unreachable server. The pause grows, so that a call
+/// with at most 10,000 deferrals can wait for most of a year. The last deferrals are long, even if
+/// the earlier deferrals had other reasons.
 fn away_ms(away: u32, times: u32) -> u64 {
     match (away, times) {
         (2_000.., _) | (_, LAST_TIMES..) => 3_600_000,
@@ -56,7 +57,7 @@ fn away_ms(away: u32, times: u32) -> u64 {
     }
 }
 
-/// Number of deferrals after which about a thousand are left.
+/// Number of deferrals after which about a thousand remain.
 const LAST_TIMES: u32 = 9_000;
 
 impl Watched {
@@ -82,18 +83,18 @@ impl Watched {
     }
 }
 
-/// Defers a task. Repeating a poll has no further effect.
+/// Defers a task. A repeated poll has no further effect.
 fn put_off(parked: &Parked, after_ms: u64) -> ToolOutcome {
     ToolOutcome::defer(Deferral { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
 }
 
-/// A task with answers to send.
+/// Returns the state of a task with answers to send.
 fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputResponses) -> Parked {
     Parked::TaskReady { task, requests: requests.clone(), answers: answers.clone() }
 }
 
 impl Exchange<'_> {
-    /// Polls a task. An error is an interrupt, a deferral, or the task's failure.
+    /// Polls a task. The error is an interrupt, a deferral, or the task's failure.
     pub(crate) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutcome> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
@@ -107,7 +108,8 @@ impl Exchange<'_> {
         let looked = tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => {
-                // Best effort. The call is in doubt whether or not the server stops.
+                // Errors are ignored: the outcome of the call is unknown
+                // whether or not the server stops the task.
                 let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
                 return Err(ToolOutcome::unknown("the run was stopped while the server was working"));
             }
@@ -142,18 +144,18 @@ impl Exchange<'_> {
             TaskPayload::Cancelled if self.repeats => {
                 Err(ToolOutcome::error("Tool error: the server cancelled its task"))
             }
-            // The server does not say how far the task had come.
+            // The server does not report how much of the task was done.
             TaskPayload::Cancelled => Err(ToolOutcome::unknown("the server cancelled its task")),
             _ => Err(task.later(self.looks())),
         }
     }
 
-    /// How often the call was deferred.
+    /// Returns the number of deferrals of the call.
     fn looks(&self) -> u32 {
         self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
     }
 
-    /// Pause while the server is unreachable, for a call that was deferred for no other reason.
+    /// Returns the pause while the server is unreachable, for a call that was deferred for no other reason.
     pub(crate) fn away_ms(&self) -> u64 {
         away_ms(self.looks(), self.looks())
     }
@@ -164,17 +166,17 @@ impl Exchange<'_> {
         put_off(&parked(Watched { away: task.away.saturating_add(1), ..task }), after_ms)
     }
 
-    /// Gives up a task that requests input it cannot get.
+    /// Abandons a task that requests input which no one can provide.
     async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutcome {
         let why = format!("its task requested input that it cannot get: {why}");
         self.given_up(&Parked::Task(task).written(), &why).await
     }
 
-    /// The outcome if the server does not report the task's state.
+    /// Returns the outcome if the server does not report the task's state.
     async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutcome {
         match error {
-            // The server has forgotten the task and its outcome. Any other error says nothing about the task.
-            // (SEP-2663)
+            // The server has forgotten the task and its outcome. Other
+            // errors do not describe the task. (SEP-2663)
             ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutcome::unknown(
                 format!("the server no longer has the task `{}`: {}", task.id, error.message),
             ),
@@ -232,7 +234,7 @@ impl Exchange<'_> {
                 self.task_signs_in(task, ready).await
             }
             Err(_) if self.core.is_out() => self.out(),
-            // The answers are kept with the last question and sent when the server is back.
+            // The answers are kept with the last question and sent when the server is reachable again.
             Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
                 self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
             }
@@ -263,8 +265,8 @@ impl Exchange<'_> {
                 task.answered.extend(answers.into_keys());
                 task.after(SHORTEST_INTERVAL_MS)
             }
-            // The server rejects the input; the next poll shows the task's state. Automatic answers are not computed
-            // again.
+            // The server rejects the input; the next poll returns the task's state.
+            // Automatic answers are not computed again.
             Some(Err(ServiceError::McpError(error))) if error.code != OUTCOME_UNKNOWN => {
                 let why = self.core.masks.reasons().text(&error.message);
                 tracing::debug!(why, "the server rejected the input for a task");

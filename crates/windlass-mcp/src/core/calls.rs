@@ -11,7 +11,7 @@ use rmcp::service::{RequestHandle, ServiceError};
 use tokio::sync::{mpsc, oneshot, watch};
 use windlass_machine::RunId;
 
-/// A message of the server in the middle of a call.
+/// A message that the server sends during a call.
 pub(crate) enum Midway {
     /// A redacted progress text.
     Progress(String),
@@ -19,19 +19,21 @@ pub(crate) enum Midway {
     Asked(Box<Elicited>),
 }
 
-/// A question in the middle of a call. Dropping it sends the answer `cancel`.
+/// A question during a call. If the question is dropped, the server receives the answer `cancel`.
 pub(crate) struct Elicited {
     pub params: ElicitRequestParams,
     pub answer: oneshot::Sender<ElicitResult>,
 }
 
-/// Messages that may wait for a call. Further progress is dropped, because no one reads that fast.
+/// Maximum number of messages that wait for a call. Further progress is
+/// dropped, because no user reads that fast.
 const MIDWAY_MAX: usize = 64;
 
 /// The calls of one connection.
 pub(crate) struct Calls {
     slots: Mutex<HashMap<RequestId, Slot>>,
-    /// Counts registrations, because a message may arrive before its call is registered.
+    /// Counts registrations. A message may arrive before its call is
+    /// registered, and waits for this count to change.
     registered: watch::Sender<u64>,
 }
 
@@ -40,9 +42,10 @@ struct Slot {
     token: ProgressToken,
     run: RunId,
     midway: mpsc::Sender<Midway>,
-    /// Whether a question of this call is open. A second question could not be attributed to it.
+    /// Whether a question of this call is open. A second question could not be attributed to the call.
     asks: bool,
-    /// Whether the call was given up. The server may ask on for a while, and that question belongs to no other call.
+    /// Whether the call was abandoned. The server may continue to ask for a while, and
+    /// such a question belongs to no other call.
     is_over: bool,
 }
 
@@ -53,7 +56,8 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Registers a request. Dropping the returned handle removes it, and cancels it unless it has ended.
+    /// Registers a request. Dropping the returned handle removes the
+    /// request, and cancels it unless it has ended.
     pub fn take(self: &Arc<Self>, request: RequestHandle<RoleClient>, run: RunId) -> InFlight {
         let (midway, messages) = mpsc::channel(MIDWAY_MAX);
         let slot = Slot { token: request.progress_token.clone(), run, midway, asks: false, is_over: false };
@@ -62,7 +66,7 @@ impl Calls {
         InFlight { id: request.id.clone(), request: Some(request), messages, calls: self.clone() }
     }
 
-    /// The number of calls in flight.
+    /// Returns the number of calls in flight.
     pub fn count(&self) -> usize {
         self.slots().values().filter(|slot| !slot.is_over).count()
     }
@@ -75,7 +79,7 @@ impl Calls {
         }
     }
 
-    /// Routes a question to its call. An error says why it belongs to none.
+    /// Routes a question to its call. The error states why the question belongs to none.
     pub async fn ask(&self, request: Option<&RequestId>, asked: Elicited) -> Result<(), String> {
         let midway = {
             let id = self.find(request).await?;
@@ -89,15 +93,15 @@ impl Calls {
             .map_err(|_| "the call accepts no more questions".to_owned())
     }
 
-    /// The run whose call a server's request belongs to.
+    /// Returns the run whose call a server's request belongs to.
     pub async fn run(&self, request: Option<&RequestId>) -> Result<RunId, String> {
         let id = self.find(request).await?;
         let slots = self.slots();
         slots.get(&id).map(|slot| slot.run.clone()).ok_or_else(|| "the call has ended".into())
     }
 
-    /// The call that a message belongs to: the one it names, or the only one in flight. Returns an error if there are
-    /// several, so that no question reaches the wrong user.
+    /// Finds the call that a message belongs to: the call that it names, or the only call in flight. Returns
+    /// an error if several are in flight, so that no question reaches the wrong user.
     async fn find(&self, request: Option<&RequestId>) -> Result<RequestId, String> {
         let mut registered = self.registered.subscribe();
         let found = async {
@@ -140,7 +144,7 @@ impl Calls {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<RequestId, Slot>> {
-        // Each change is one insertion, removal or flag.
+        // A panic cannot leave the map invalid: each change is one insertion, removal or flag.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,9 +154,10 @@ enum Missing {
     Several,
 }
 
-/// How long a server may take to notice a cancelled call.
+/// Maximum time that a server may take to process a cancellation.
 const UNNOTICED: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long a message waits for its call to be registered, which happens right after sending.
+/// Maximum time that a message waits for its call to be registered. The
+/// registration directly follows the sending.
 const OVERTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A request without a response. Dropping it cancels the request.
@@ -165,7 +170,7 @@ pub(crate) struct InFlight {
 
 /// The next message about a call.
 pub(crate) enum Came {
-    /// The response, or an error if none will come.
+    /// The response, or an error if no response will arrive.
     Answer(Box<Result<ServerResult, ServiceError>>),
     /// A message before the response.
     Midway(Midway),
@@ -188,12 +193,13 @@ impl InFlight {
         }
     }
 
-    /// Whether the response has arrived. If none will come, the connection has ended and its held calls are given up.
+    /// Whether the response has arrived. If the connection has ended, no response will
+    /// arrive, and its held calls are abandoned.
     pub fn has_ended(&self) -> bool {
         self.request.as_ref().is_none_or(|request| !request.rx.is_empty())
     }
 
-    /// Marks the call's question as answered, so that the next one can be attributed to it.
+    /// Marks the call's question as answered, so that the next question can be attributed to the call.
     pub fn mark_answered(&self) {
         if let Some(slot) = self.calls.slots().get_mut(&self.id) {
             slot.asks = false;
@@ -213,7 +219,7 @@ impl Drop for InFlight {
         }
         let (calls, id) = (self.calls.clone(), self.id.clone());
         runtime.spawn(async move {
-            // If the notification fails, the server is already gone.
+            // If the notification fails, the server is already disconnected.
             let _ = request.cancel(Some("the call was cancelled".into())).await;
             tokio::time::sleep(UNNOTICED).await;
             calls.slots().remove(&id);

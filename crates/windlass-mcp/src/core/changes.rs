@@ -32,11 +32,11 @@ enum State {
     Told(Box<Subscription>, u64),
     /// Waiting to subscribe again, after the stream has broken.
     Waiting(BoxFuture<'static, ()>),
-    /// The server does not support it; the list is read when it expires.
+    /// The server does not support subscriptions; the list is read when it expires.
     Untold,
 }
 
-/// A stream that lasted this long resets the count of failures.
+/// Duration in milliseconds after which a stream resets the count of failures.
 const GOOD_MS: u64 = 30_000;
 
 impl Changes {
@@ -60,7 +60,8 @@ impl Changes {
         State::Waiting(self.clock.sleep_ms(pause_ms(self.failures, self.clock.random())))
     }
 
-    /// Completes when the list may have changed; never, if the server sends no notifications. Cancel safe.
+    /// Completes when the list may have changed. Never completes if the
+    /// server sends no notifications. Cancel safe.
     pub async fn next(&mut self) {
         loop {
             match &mut self.state {

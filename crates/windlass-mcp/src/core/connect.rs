@@ -1,7 +1,7 @@
 //! Connects to a server once: transport, handshake and list of tools.
 //!
-//! Both protocol revisions are tried. A server that supports `server/discover` is used without a session, an older one
-//! with `initialize`. The supervisor retries.
+//! Both protocol revisions are tried. A server that supports `server/discover` is used without a session, an
+//! older one with `initialize`. The supervisor retries failed connections.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) enum Failed {
     SignIn,
     /// The server may respond later.
     Unavailable(String),
-    /// The server does not support this revision; the other one should be tried.
+    /// The server does not support this revision; the caller should try the other one.
     OtherLifecycle(String),
 }
 
@@ -101,7 +101,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
         }
         Transport::Http(http) => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str());
-            // A call that stays open for hours must not block others.
+            // A call that stays open for hours must not block other calls.
             config.max_concurrent_requests = MAX_CONCURRENT_POSTS;
             config.retry_config = Arc::new(resumptions());
             let transport = StreamableHttpClientTransport::with_client(client(core, http)?, config);
@@ -128,10 +128,10 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     Ok(Opened { connection, service, listed, lists_changed, end })
 }
 
-/// Concurrent requests to one server: the calls of many runs.
+/// Maximum number of concurrent requests to one server, for the calls of many runs.
 const MAX_CONCURRENT_POSTS: usize = 256;
 
-/// Attempts to resume a broken stream, if the server supports it: half a minute in all.
+/// Returns the attempts to resume a broken stream, if the server supports resumption: half a minute in total.
 fn resumptions() -> ExponentialBackoff {
     let mut resumptions = ExponentialBackoff::default();
     (resumptions.max_times, resumptions.max_delay) = (Some(5), Some(Duration::from_secs(16)));
@@ -206,7 +206,7 @@ pub(crate) fn is_sign_in(error: &HttpFailure) -> bool {
     is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
 }
 
-/// Whether the request was not sent, because a token or a header for it was unavailable.
+/// Whether the request was not sent, because a token or a header was unavailable.
 pub(crate) fn is_unasked(error: &HttpFailure) -> bool {
     matches!(error, StreamableHttpError::Io(_) | StreamableHttpError::Auth(_))
 }
@@ -221,12 +221,12 @@ pub(crate) fn is_unserved(error: &HttpFailure) -> bool {
     status(error).is_some_and(|status| (500..600).contains(&status))
 }
 
-/// Whether the address does not exist or the method is not supported.
+/// Whether the URL does not exist or the method is not supported.
 pub(crate) fn is_unknown_there(error: &HttpFailure) -> bool {
     matches!(status(error), Some(404 | 405 | 501))
 }
 
-/// Whether the server responded at all, in any way.
+/// Whether the server responded at all.
 pub(crate) fn is_answered(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse)
         || failed_over_http(error, |error| match error {
@@ -271,7 +271,7 @@ fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailu
     false
 }
 
-/// A failed request in plain text.
+/// Formats a failed request in plain text.
 pub(crate) fn told_service(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => told(&*error.error),
@@ -280,7 +280,7 @@ pub(crate) fn told_service(error: &ServiceError) -> String {
     }
 }
 
-/// An error with its causes, without repetitions, short enough for one line.
+/// Formats an error with its causes, without repetitions, short enough for one line.
 fn told(error: &(dyn Error + 'static)) -> String {
     let mut text = without_address(&error.to_string());
     let mut cause = error.source();
@@ -296,7 +296,7 @@ fn told(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Removes the URL that `reqwest` appends to its messages, because a query may hold a key.
+/// Removes the URL that `reqwest` appends to its messages, because its query may contain a key.
 fn without_address(text: &str) -> String {
     match (text.find(" for url ("), text.rfind(')')) {
         (Some(from), Some(to)) if from < to => format!("{}{}", &text[..from], &text[to + 1..]),
@@ -305,5 +305,5 @@ fn without_address(text: &str) -> String {
     }
 }
 
-/// Longest error text. An error may contain a whole page.
+/// Maximum size of an error text, in bytes. An error may contain a whole page.
 const MAX_TOLD_BYTES: usize = 500;

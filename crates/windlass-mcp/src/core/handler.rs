@@ -1,4 +1,5 @@
-//! Handles what a server sends unrequested: progress, changed lists, log lines, questions and requests for completions.
+//! Handles the messages that a server sends without a request: progress, changed lists, log
+//! lines, questions and requests for completions.
 //!
 //! A question is routed to its call. Requests that the client does not support are rejected.
 
@@ -30,11 +31,11 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// The request that a message belongs to; `None` if the transport does not say.
+    /// Returns the request that a message belongs to; `None` if the transport does not report it.
     fn origin(context: &RequestContext<RoleClient>) -> Option<Result<&rmcp::model::RequestId, ErrorData>> {
         match context.extensions.get::<InboundStreamOrigin>()? {
             InboundStreamOrigin::OutboundRequest(id) => Some(Ok(id)),
-            // A separate stream belongs to no call, but older servers ask questions there.
+            // A separate stream belongs to no call, but older servers ask questions on it.
             InboundStreamOrigin::Unassociated => None,
         }
     }
@@ -109,7 +110,8 @@ impl ClientHandler for Handler {
             Some(_) | None => format!("{}", params.progress),
         };
         let text = match params.message {
-            // Redacted before it is queued: a server may send more, and more often, than people see.
+            // The text is redacted and truncated before it is queued: a server may send
+            // more text, and more often, than users see.
             Some(message) => format!("{} ({figure})", self.masks.beginning(&message, PROGRESS_MAX_BYTES)),
             None => figure,
         };
@@ -129,5 +131,5 @@ impl ClientHandler for Handler {
     }
 }
 
-/// Longest progress text; the driver displays no more either.
+/// Maximum size of a progress text, in bytes. The driver has the same limit.
 pub(crate) const PROGRESS_MAX_BYTES: usize = 4 * 1024;

@@ -1,4 +1,4 @@
-//! Calls that a server keeps open while a person answers, because older revisions ask in the middle of a call. Such a
+//! Calls that a server keeps open while a user answers, because older revisions ask during a call. Such a
 //! call lasts at most as long as the process, the connection and the server's timeout.
 //!
 //! The caller decides the outcome of a call whose hold was lost.
@@ -17,7 +17,7 @@ use crate::core::calls::InFlight;
 pub(crate) struct HeldCall {
     pub call: InFlight,
     pub answer: oneshot::Sender<ElicitResult>,
-    /// The number of the connection that carries the call.
+    /// The number of the connection that the call uses.
     pub over: u64,
 }
 
@@ -32,11 +32,12 @@ pub(crate) struct Held {
 struct Kept {
     ticket: u64,
     call: HeldCall,
-    /// Cancels the call when its time limit is over.
+    /// Cancels the call when its time limit is reached.
     expiry: AbortHandle,
 }
 
-/// Most held calls of a server; the oldest is cancelled for another. Each keeps a request open at the server.
+/// Maximum number of held calls of a server. A further call cancels the oldest one. Each held
+/// call keeps a request open at the server.
 const MAX_HELD: usize = 64;
 
 impl Held {
@@ -44,9 +45,9 @@ impl Held {
         Self { calls: Arc::default(), clock, patience_ms }
     }
 
-    /// Holds a call. Returns the ticket to fetch it with.
+    /// Holds a call. Returns the ticket with which the caller can take the call.
     pub fn keep(&self, call: HeldCall) -> u64 {
-        // Random, so that a ticket of another process does not match.
+        // The ticket is random, so that a ticket of another process does not match.
         let ticket = self.clock.random();
         let (held, patience_ms) = (self.clone(), self.patience_ms);
         let expiry = tokio::spawn(async move {
@@ -79,13 +80,13 @@ impl Held {
         all.iter().for_each(|kept| kept.expiry.abort());
     }
 
-    /// The number of held calls whose response has arrived or will never come.
+    /// Returns the number of held calls whose response has arrived or will never arrive.
     pub fn ended(&self) -> usize {
         self.calls().iter().filter(|kept| kept.call.call.has_ended()).count()
     }
 
     fn calls(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        // Each change is one insertion or removal.
+        // A panic cannot leave the list invalid: each change is one insertion or removal.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

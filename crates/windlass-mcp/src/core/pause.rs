@@ -1,6 +1,6 @@
 //! The backoff between attempts to connect to a server.
 //!
-//! Pure: the caller passes the attempt and a random number.
+//! The function is pure: the caller passes the number of attempts and a random number.
 
 const FIRST_PAUSE_MS: u64 = 1_000;
 pub(crate) const LONGEST_PAUSE_MS: u64 = 60_000;

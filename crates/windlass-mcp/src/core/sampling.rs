@@ -1,5 +1,5 @@
-//! A server's requests for completions (sampling). They are rejected unless the configuration allows them and a handler
-//! is set, and may nest at most three deep.
+//! A server's requests for completions (sampling). Requests are rejected unless the configuration allows them
+//! and a handler is set. They may nest at most three levels deep.
 //!
 //! The handler selects the model and its limits.
 
@@ -11,7 +11,8 @@ use rmcp::model::{CreateMessageRequestParams, CreateMessageResult, SamplingMessa
 use serde_json::Value;
 use windlass_machine::RunId;
 
-/// Deepest nesting of completions: a completion's run may call a tool whose server requests another one. (LM-P5)
+/// Maximum nesting depth of completions. A completion's run may call a tool whose
+/// server requests another completion. (LM-P5)
 pub const SAMPLING_MAX_DEPTH: u32 = 3;
 
 /// Handles a server's requests for completions. (LM-P4)
@@ -39,13 +40,13 @@ pub struct SamplingContext {
     pub server: String,
     /// The run whose call the request belongs to.
     pub run: RunId,
-    /// 1 for a call of a run that people started; one more for each enclosing completion.
+    /// The nesting depth: 1 for a call of a run that a user started, plus one for each enclosing completion.
     pub depth: u32,
     depths: Arc<Depths>,
 }
 
 impl SamplingContext {
-    /// Registers a run as part of this completion. Requests of its tools' servers are one level deeper.
+    /// Registers a run as part of this completion. Requests of the servers of its tools are one level deeper.
     pub fn nests(&self, run: &RunId) {
         self.depths.set(run, self.depth);
     }
@@ -54,11 +55,11 @@ impl SamplingContext {
 /// The completion that the handler returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingReply {
-    /// The model that produced it.
+    /// The model that produced the completion.
     pub model: String,
-    /// Its text.
+    /// The text of the completion.
     pub text: String,
-    /// Why it ended, as in the protocol: `endTurn`, `maxTokens`, `stopSequence`.
+    /// Why the completion ended, as in the protocol: `endTurn`, `maxTokens`, `stopSequence`.
     pub stop_reason: String,
 }
 
@@ -66,7 +67,7 @@ pub struct SamplingReply {
 #[derive(Default)]
 pub(crate) struct Depths(Mutex<(HashMap<RunId, u32>, VecDeque<RunId>)>);
 
-/// Most remembered runs; far more than run at once.
+/// Maximum number of remembered runs. Far fewer run at the same time.
 const MAX_RUNS: usize = 10_000;
 
 impl Depths {
@@ -96,7 +97,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Produces a completion. An error is sent to the server.
+    /// Produces a completion. The error is sent to the server.
     pub async fn complete(
         &self,
         params: CreateMessageRequestParams,

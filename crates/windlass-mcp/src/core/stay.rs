@@ -1,6 +1,6 @@
-//! Keeps a connection and re-reads the list of tools when it has changed or expired.
+//! Keeps a connection and reads the list of tools again when the list has changed or expired.
 //!
-//! Returns why the connection ended; the supervisor decides what follows.
+//! The module returns why the connection ended; the supervisor decides whether to reconnect.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(super) enum Ended {
     Stopped,
 }
 
-/// Keeps the connection until it ends, and re-reads the tools when they have changed or expired.
+/// Keeps the connection until it ends, and reads the tools again when they have changed or expired.
 pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let Opened { connection, service, listed, lists_changed, end } = opened;
     let ttl_ms = learn(core, &connection, listed, relist);
@@ -62,7 +62,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
             break ended;
         }
     };
-    // New calls find the server unreachable before the connection is closed.
+    // The server is marked as unreachable for new calls before the connection is closed.
     let now = core.clock.now();
     core.state.link.send_if_modified(|link| {
         if matches!(link, Link::Up { .. }) {
@@ -85,7 +85,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     ended
 }
 
-/// Completes when the server reports a changed list. Several reports soon after a read count as one.
+/// Completes when the server reports a changed list. Several reports soon after a read are handled as one.
 async fn told(core: &Core, lists_changed: &Notify, changes: &mut Changes, read_at_ms: u64) {
     tokio::select! {
         () = lists_changed.notified() => {}
@@ -97,10 +97,11 @@ async fn told(core: &Core, lists_changed: &Notify, changes: &mut Changes, read_a
     while changes.next().now_or_never().is_some() {}
 }
 
-/// Shortest time between two reads of the list.
+/// Minimum time between two reads of the list, in milliseconds.
 const SHORTEST_READING_MS: u64 = 1_000;
 
-/// How long an orderly end may take. A process receives end of input, SIGTERM and SIGKILL within it.
+/// Maximum time for an orderly end, in milliseconds. A process receives end of
+/// input, SIGTERM and SIGKILL within this time.
 const CLOSE_MS: u64 = 6_000;
 
 /// Stores a new list, and notifies the hub if it differs. Returns how long the list is valid, in milliseconds.
@@ -124,9 +125,9 @@ fn learn(core: &Arc<Core>, connection: &Connection, listed: Listed, relist: &Rel
 
 /// The list of tools as last read.
 struct List {
-    /// How long a list of this server is valid.
+    /// Duration in milliseconds for which a list of this server is valid.
     ttl_ms: u64,
-    /// Time until the next read; it grows after refusals.
+    /// Time until the next read, in milliseconds. It grows after refusals.
     lasts_ms: u64,
     /// Consecutive refusals to list the tools.
     refusals: u32,
@@ -134,7 +135,7 @@ struct List {
     read_at_ms: u64,
 }
 
-/// Bounds of the validity that a server may request, and the default.
+/// Minimum of the validity that a server may request. The constants below are the maximum and the default.
 const SHORTEST_TTL: Duration = Duration::from_secs(10);
 const LONGEST_TTL: Duration = Duration::from_secs(3_600);
 const USUAL_TTL: Duration = Duration::from_secs(300);
@@ -142,8 +143,8 @@ const USUAL_TTL: Duration = Duration::from_secs(300);
 const MAX_REFUSALS: u32 = 3;
 
 impl List {
-    /// Reads the list again. Returns a reason if the connection has ended. A connection with calls in flight is kept
-    /// while the server exists, even if it answers with errors.
+    /// Reads the list again. Returns a reason if the connection has ended. A connection with calls in flight
+    /// is kept while the server exists, even if the server answers with errors.
     async fn read_again(
         &mut self,
         core: &Arc<Core>,
@@ -198,8 +199,7 @@ impl List {
         core.log.push(&format!("[windlass] kept the previous list of tools: {why}"));
     }
 
-    /// Handles a timeout while calls are in flight. The server may be busy, so it stays up; if it was down, it stays
-    /// down.
+    /// Handles a timeout while calls are in flight. The server may be busy, so its state does not change.
     fn is_silent(&mut self, core: &Core) {
         if is_up(core) {
             (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);
@@ -251,7 +251,7 @@ enum Read {
     Nothing,
     /// No response arrived in time.
     Silent,
-    /// The request was refused. The connection is kept: a later call will notice.
+    /// The request was refused. The connection is kept: a later call will detect its end.
     Refused(String, By),
     /// A gateway in front of the server reports that the server is unavailable.
     Unserved(String),
@@ -261,14 +261,14 @@ enum Read {
     Gone(String),
 }
 
-/// Who refused to read the list.
+/// The party that refused to read the list.
 enum By {
     TheServer,
     /// A token or header was unavailable, and the request was not sent.
     Ourselves,
 }
 
-/// Reason shown for a server that does not respond.
+/// The reason displayed for a server that does not respond.
 const SILENT: &str = "it does not respond";
 
 async fn read(core: &Core, connection: &Connection) -> Read {

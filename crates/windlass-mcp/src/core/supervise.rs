@@ -1,6 +1,6 @@
 //! The task that keeps a server connected. It reconnects after a failure, with growing pauses.
 //!
-//! It never calls a tool. A call that finds the server down fails by itself.
+//! The task never calls a tool. A call that finds the server unreachable fails without the task.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,14 @@ use super::{Core, Link, Relist};
 use crate::core::connect::{Failed, Lifecycle, Opened, open};
 use crate::core::pause::{LONGEST_PAUSE_MS, pause_ms};
 
-/// Attempts to connect to a required server at startup, and the pause after each. (SK-A12)
+/// Maximum number of attempts to connect to a required server at
+/// startup. A pause follows each attempt. (SK-A12)
 pub(crate) const REQUIRED_ATTEMPTS: u32 = 5;
 const REQUIRED_PAUSE_MS: u64 = 3_000;
-/// Shortest and longest pause after a failure. A connection that lasted `GOOD_MS` resets the pause.
+/// Duration in milliseconds after which a connection resets the number of attempts, and with it the pause.
 const GOOD_MS: u64 = 60_000;
 
-/// Keeps a server connected until it is stopped, then ends it in order.
+/// Keeps a server connected until it is stopped, then closes the connection in order.
 pub(crate) async fn supervise(core: Arc<Core>, relist: Relist) {
     kept(&core, &relist).await;
     core.state.link.send_replace(Link::Disabled);
@@ -30,9 +31,9 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut lifecycle = Lifecycle::Auto;
     let mut down_since: Option<Timestamp> = None;
     loop {
-        // Pending requests for a restart are served by this connection.
+        // This connection satisfies pending requests for a restart.
         core.signals.wants_restart.store(false, Ordering::Relaxed);
-        // Subscribes before the attempt, because a person may sign in while the server still refuses.
+        // The task subscribes before the attempt, because a user may sign in while the server still refuses.
         let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
         let mut up_since_ms = None;
         let reached = tokio::select! {
@@ -74,7 +75,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         core.log.push(&format!("[windlass] not available, retrying in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
         core.state.link.send_replace(Link::Down { why, since, retry_at, attempts });
-        // Servers configured after this one may wait for its choice of names.
+        // Servers configured after this one may be waiting until this server has chosen its names.
         relist(core);
         tokio::select! {
             () = core.signals.stop.cancelled() => return,
@@ -91,14 +92,14 @@ async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Faile
         tracing::debug!(server = core.config.name, why, "the server needs the initialize handshake");
         opened = open(core, Lifecycle::Initialize).await;
     }
-    // An older server is not tried with the newer revision at each connection. After a failure both are tried, because
-    // the server may have been replaced.
+    // The newer revision is not tried again at each connection to an older server. After a failure both are
+    // tried, because the server may have been replaced.
     let initializes = opened.as_ref().is_ok_and(|it| it.connection.info.protocol_version.has_initialize());
     *lifecycle = if initializes { Lifecycle::Initialize } else { Lifecycle::Auto };
     opened
 }
 
-/// Waits for a sign-in or a requested retry. `finished` was subscribed before the server refused.
+/// Waits for a sign-in or a requested retry. The caller subscribed `finished` before the server refused.
 async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64>>, relist: &Relist) {
     if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
         return;
@@ -108,7 +109,7 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     core.log.push("[windlass] a sign-in is required");
     tracing::info!(server = core.config.name, "a tool server requires a sign-in");
     let Some(mut finished) = finished else {
-        // Without a sign-in, different headers may become available later.
+        // Without a sign-in, another set of headers may become available later.
         tokio::select! {
             () = core.signals.stop.cancelled() => {}
             () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
@@ -130,7 +131,7 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     }
 }
 
-/// How often to check whether another process has completed a sign-in.
+/// Interval between two checks whether another process has completed a sign-in, in milliseconds.
 const LOOK_EVERY_MS: u64 = 2_000;
 
 async fn sign_in_kept(core: &Core) -> Option<Digest> {

@@ -1,7 +1,7 @@
-//! A server's tools as remembered between processes. They are offered under the same names while the server is still
-//! connecting.
+//! A server's tools as remembered between processes. The tools are offered under the same
+//! names while the server is still connecting.
 //!
-//! The host program stores them.
+//! The host program stores the tools.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,8 @@ impl KnownServer {
         self.tools.iter().any(|tool| tool.given == name)
     }
 
-    /// Splits the tools into parts of at most `max_bytes` as JSON. A tool that is larger by itself is left out.
+    /// Splits the tools into parts of at most `max_bytes` as JSON. A
+    /// tool that is larger on its own is omitted.
     pub fn parts(self, max_bytes: usize) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         let mut left = 0;
@@ -44,7 +45,7 @@ impl KnownServer {
     }
 }
 
-/// Room in a part for everything except the tools, such as the server's name.
+/// Number of bytes reserved in a part for all data except the tools, such as the server's name.
 const PART_BYTES: usize = 256;
 
 /// A tool as last listed.

@@ -1,8 +1,8 @@
 //! Assigns the tool names that models use. Each is valid for every provider and unique.
 //!
-//! A tool keeps its own name if it is free. Otherwise it is `server__tool`. An assigned name stays with its tool even
-//! while the server does not list the tool. It is released when the server is removed, or when the server has dropped
-//! very many tools since.
+//! A tool keeps its own name if the name is free. Otherwise its name is `server__tool`. An assigned name
+//! stays with its tool even while the server does not list the tool. The name is released when the server is
+//! removed, or when the server has dropped very many tools since.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,35 +10,36 @@ use windlass_machine::Digest;
 
 use crate::config::Prefix;
 
-/// Longest name that every provider accepts.
+/// Maximum length of a name that every provider accepts, in characters.
 const MAX_LENGTH: usize = 64;
 
 /// The assigned names.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// By server and the server's own name of the tool.
+    /// The assigned names, by server and the server's own name of the tool.
     given: HashMap<(String, String), Given>,
     taken: BTreeSet<String>,
-    /// Counts assignments and lists read.
+    /// Number of assignments and lists read so far.
     count: u64,
 }
 
 struct Given {
     name: String,
-    /// The count when the name was assigned or the tool was last listed.
+    /// The value of `count` when the name was assigned or the tool was last listed.
     number: u64,
 }
 
-/// Names kept per server for tools that are no longer listed; the tools may come back.
+/// Maximum number of names kept per server for tools that are no longer
+/// listed. The server may list these tools again.
 const MAX_UNLISTED: usize = 2_000;
 
 impl Names {
-    /// A table in which the engine's names are reserved.
+    /// Creates a table in which the engine's names are reserved.
     pub fn reserving(names: impl IntoIterator<Item = String>) -> Self {
         Self { taken: names.into_iter().collect(), ..Self::default() }
     }
 
-    /// The name of a tool. Repeated calls return the same name.
+    /// Returns the name of a tool. Repeated calls return the same name.
     pub fn of(&mut self, server: &str, tool: &str, prefix: Prefix) -> String {
         let key = (server.to_owned(), tool.to_owned());
         if let Some(given) = self.given.get(&key) {
@@ -49,7 +50,7 @@ impl Names {
             Prefix::Always => None,
         };
         let long = valid(&format!("{server}__{tool}"));
-        // Different names may become equal when invalid characters are replaced.
+        // Replacing invalid characters may make different names equal.
         let told_apart = marked(&long, &format!("{server}\n{tool}"));
         let candidates = own.into_iter().chain([long, told_apart.clone()]);
         let free = candidates.into_iter().find(|name| !self.taken.contains(name));
@@ -64,7 +65,8 @@ impl Names {
         self.given.insert(key, Given { name, number: self.count });
     }
 
-    /// Releases names of unlisted tools if there are very many, the longest unlisted first.
+    /// Releases names of unlisted tools if there are very many. The names unlisted
+    /// for the longest time are released first.
     pub fn tidy<'a>(&mut self, server: &str, listed: impl IntoIterator<Item = &'a str>) {
         let listed: HashSet<&str> = listed.into_iter().collect();
         self.count += 1;
@@ -102,7 +104,7 @@ impl Names {
         });
     }
 
-    /// The assigned name of a tool.
+    /// Returns the assigned name of a tool.
     pub fn given(&self, server: &str, tool: &str) -> Option<String> {
         self.given.get(&(server.to_owned(), tool.to_owned())).map(|given| given.name.clone())
     }
@@ -116,7 +118,8 @@ impl Names {
     }
 }
 
-/// A valid name: invalid characters are replaced, and a long name is cut and ends with a digest.
+/// Returns a valid name: invalid characters are replaced, and a long
+/// name is truncated and ends with a digest.
 fn valid(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let replaced: String = name.chars().map(allowed).collect();
@@ -186,7 +189,7 @@ mod tests {
     #[test]
     fn the_tools_that_were_dropped_first_lose_their_names_first() {
         let mut names = Names::default();
-        // Assigned before all others and listed until the end.
+        // This name is assigned before all others, and its tool is listed until the end.
         names.of("odd", "lasts", Prefix::OnClash);
         let all: Vec<String> = (0..=MAX_UNLISTED).map(|n| format!("t{n:0>4}")).collect();
         all.iter().for_each(|tool| drop(names.of("odd", tool, Prefix::OnClash)));

@@ -1,6 +1,6 @@
 //! The tools that a hub offers, and their names.
 //!
-//! This module knows no server.
+//! This module does not depend on servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -24,7 +24,7 @@ pub(crate) struct HubOffer {
 }
 
 impl HubOffer {
-    /// An offer without server tools. The resource tools query `hub`.
+    /// Creates an offer without server tools. The resource tools query `hub`.
     pub fn new(names: Names, hub: &Weak<Shared>) -> Self {
         Self {
             names: Mutex::new(names),
@@ -36,7 +36,7 @@ impl HubOffer {
     }
 
     pub fn names(&self) -> MutexGuard<'_, Names> {
-        // A name is checked and assigned in one operation.
+        // A name is checked and assigned in one operation, so a panic cannot leave the names invalid.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

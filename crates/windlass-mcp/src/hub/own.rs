@@ -1,6 +1,6 @@
 //! Servers of a single run. Their tools hold the hub, so the servers stop when the last tool is dropped.
 //!
-//! Only the run knows these servers.
+//! The servers are available only to this run.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use windlass_machine::ToolSpec;
 use crate::hub::McpHub;
 
 impl McpHub {
-    /// The current tools, for a run that owns these servers. Tools that a server adds later are not added to the run.
+    /// Returns the current tools, for a run that owns these servers. Tools that a
+    /// server adds later are not added to the run.
     pub fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         let hub = Arc::new(self);
         let tools = hub.tools();

@@ -1,6 +1,6 @@
-//! Prompts of servers: lists them, and fills them in for people.
+//! Prompts of servers: lists the prompts, and fills them in for users.
 //!
-//! A model sees a prompt only if a person adds it to a message.
+//! A model sees a prompt only if a user adds the prompt to a message.
 
 use rmcp::model::{ContentBlock, GetPromptRequestParams, GetPromptResponse, Role};
 use serde::Serialize;
@@ -20,9 +20,9 @@ pub struct McpPrompt {
     pub server: String,
     /// The prompt's name at the server.
     pub name: String,
-    /// The title for people.
+    /// The title for users.
     pub title: Option<String>,
-    /// What the prompt is for, in the server's words.
+    /// The purpose of the prompt, as described by the server.
     pub description: Option<String>,
     /// The arguments to fill in.
     pub arguments: Vec<PromptArgument>,
@@ -33,7 +33,7 @@ pub struct McpPrompt {
 pub struct PromptArgument {
     /// The argument's name at the server.
     pub name: String,
-    /// What to enter, in the server's words.
+    /// The expected value, as described by the server.
     pub description: Option<String>,
     /// Whether the server requires the argument.
     pub required: bool,
@@ -42,13 +42,13 @@ pub struct PromptArgument {
 /// A message of a filled-in prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptMessage {
-    /// Whether the message is the assistant's; otherwise the user's.
+    /// Whether the message is the assistant's. Otherwise, the message is the user's.
     pub from_assistant: bool,
-    /// Its content.
+    /// The content of the message.
     pub parts: Vec<OutputPart>,
 }
 
-/// Most prompts listed of a server.
+/// Maximum number of prompts listed per server.
 const MAX_PROMPTS: usize = 1_000;
 
 impl McpHub {
@@ -63,7 +63,7 @@ impl McpHub {
         let mut pages = Pages::first();
         while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_PROMPTS) {
             let page = within(&core, connection.peer.list_prompts(params)).await?;
-            // Prompts that cannot be redacted are left out.
+            // Prompts that cannot be redacted are omitted.
             let listed = page.prompts.into_iter().filter_map(|prompt| core.masks.said(prompt).ok());
             found.extend(listed.map(|prompt| McpPrompt {
                 server: server.to_owned(),

@@ -1,6 +1,6 @@
 //! Resources of servers: listed and read by programs, and by models with two tools. (LM-T16)
 //!
-//! There are no subscriptions; a resource is read on request.
+//! The module has no subscriptions; a resource is read on request.
 
 use std::sync::{Arc, Weak};
 
@@ -33,10 +33,10 @@ pub struct McpResource {
     pub uri: String,
     /// The resource's name at the server.
     pub name: String,
-    /// What it contains, in the server's words.
+    /// The content of the resource, as described by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// For example `text/markdown`.
+    /// The media type, for example `text/markdown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// Size in bytes, if the server reports it.
@@ -44,7 +44,7 @@ pub struct McpResource {
     pub size_bytes: Option<u64>,
 }
 
-/// Most resources listed of a server; neither models nor people read more.
+/// Maximum number of resources listed per server. Neither models nor users read more.
 const MAX_RESOURCES: usize = 1_000;
 
 impl McpHub {
@@ -64,7 +64,7 @@ impl McpHub {
     }
 }
 
-/// The connection, or an error for the caller.
+/// Returns the connection, or an error for the caller.
 pub(crate) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> {
     let server = core.config.name.clone();
     core.connection().await.map_err(|link| match link {
@@ -114,7 +114,7 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
         let page = within(core, peer.list_resources(params)).await?;
-        // Resources that cannot be redacted are left out.
+        // Resources that cannot be redacted are omitted.
         let listed = page.resources.into_iter().filter_map(|it| core.masks.said(it).ok());
         found.extend(listed.map(|it| McpResource {
             server: server.clone(),
@@ -215,8 +215,8 @@ impl Tool for ListResources {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
         let Some(server) = server else {
-            // Rules for a server apply to calls that name it. A call without a server therefore contacts none and
-            // returns the names.
+            // Rules for a server apply to calls that name it. A call without a server therefore contacts no
+            // server and returns the servers' names.
             let having = shared.cores().into_iter().filter(|core| core.has_resources());
             let servers: Vec<String> = having.map(|core| core.config.name.clone()).collect();
             let hint = "call again with one of these as `server`";
@@ -297,7 +297,7 @@ impl ReadResource {
     }
 }
 
-/// The server that the arguments name.
+/// Returns the server that the arguments name.
 fn named(arguments: &Value) -> Option<String> {
     arguments.get("server").and_then(Value::as_str).map(str::to_owned)
 }

@@ -1,6 +1,6 @@
 //! Settings and dependencies of a hub.
 //!
-//! Servers are configured one by one.
+//! The settings of each server are separate.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::oauth::{MemoryTokens, TokenStore};
 pub struct HubConfig {
     /// The clock for pauses and timeouts.
     pub clock: Arc<dyn Clock>,
-    /// Which addresses may be called. A configured server address may be internal and use any port; the addresses of
-    /// its sign-in may not.
+    /// The addresses that may be called. A configured server address may be internal and use any port; the
+    /// addresses of the server's sign-in may not.
     pub reach: Reach,
     /// Resolves host names.
     pub resolver: Arc<dyn Resolver>,
@@ -27,8 +27,8 @@ pub struct HubConfig {
     pub sampling: Option<Arc<dyn SamplingHandler>>,
     /// Tool names that servers cannot use, in addition to [`ENGINE_NAMES`](windlass_engine::tool::ENGINE_NAMES).
     pub reserved: Vec<String>,
-    /// Tools recalled from an earlier process. Their names stay with their servers, regardless of the order of
-    /// connection.
+    /// Tools recalled from an earlier process. Their names stay with their servers, independent
+    /// of the order in which the servers connect.
     pub known: Vec<KnownServer>,
 }
 

@@ -1,7 +1,7 @@
 //! A server's tool as a tool of the engine.
 //!
-//! It stays registered while its server is down; a call then returns the server's state. The gate decides whether a
-//! call may run or be repeated, and considers hints only if the server is trusted.
+//! The tool stays registered while its server is unreachable; a call then returns the server's state. The
+//! gate decides whether a call may run or be repeated, and considers hints only if the server is trusted.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Tool for McpTool {
         let why = match self.core.health() {
             Health::Ready { .. } => return None,
             Health::Starting => "has not responded yet",
-            // The reason may hold host names and stderr, so only `Health` has it.
+            // The reason may contain host names and stderr, so only `Health` contains it.
             Health::Unavailable { .. } => "is unavailable",
             Health::NeedsSignIn { .. } => "requires a sign-in",
             Health::Disabled => "is disabled",
@@ -110,14 +110,15 @@ impl McpTool {
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::CallToolRequest(CallToolRequest::new(params))
         };
-        // Uses the recorded class instead of the server's current hints, because an administrator may have overridden
-        // it.
+        // The recorded class is used instead of the server's current hints, because
+        // an administrator may have overridden it.
         let class = context.class.unwrap_or_else(|| self.traits().effect_class(&self.spec));
         let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
         let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
         let answer = match exchange.made().await {
             Ok(ServerResult::CallToolResult(answer)) => serde_json::to_value(answer).ok(),
-            // A result that the library cannot parse, for example with a block of an unknown kind.
+            // The library returns a result that it cannot parse in this form, for
+            // example one with a block of an unknown kind.
             Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
             Ok(_) => None,
             Err(output) => return exchange.masked(output).await,

@@ -1,5 +1,5 @@
-//! Sign-in at a server: OAuth 2.1 with discovery, PKCE, a registered, published or configured client, and tokens that
-//! are refreshed once for all waiting requests.
+//! Sign-in at a server: OAuth 2.1 with discovery, PKCE, and a registered, published or configured client.
+//! Tokens are refreshed once for all waiting requests.
 //!
 //! The library implements the protocol. This module determines the order, storage and locking. Tokens never appear in
 //! an error or a log.
@@ -24,9 +24,11 @@ use super::client::OAuth;
 use super::error::McpError;
 use super::mask::Masks;
 
-/// A token that expires this soon is refreshed under a lock. The library refreshes 30 s before expiry.
+/// Remaining lifetime in seconds below which a token is refreshed under a lock. The library
+/// refreshes a token 30 s before its expiry.
 const ABOUT_TO_END_S: u64 = 60;
-/// A client whose secret expires this soon is registered again, because a sign-in may take an hour.
+/// Remaining lifetime in seconds below which a client's secret is too short-lived, and the client is
+/// registered again. A sign-in may take an hour.
 const SIGN_IN_S: u64 = 3_600;
 
 /// The page of a sign-in.
@@ -57,7 +59,8 @@ struct Manager {
     noticed: Arc<Noticed>,
 }
 
-/// Excludes concurrent changes of stored tokens. Dropping it releases the lock of other processes first.
+/// Excludes concurrent changes of stored tokens. Dropping this value
+/// releases the lock of other processes first.
 struct Locked<'a> {
     _elsewhere: Option<TokenLock>,
     _here: tokio::sync::MutexGuard<'a, ()>,
@@ -77,7 +80,7 @@ pub(super) struct SignIn {
     manager: tokio::sync::Mutex<Option<Manager>>,
     /// Held while stored values are changed.
     changes: tokio::sync::Mutex<()>,
-    /// The server's last challenge.
+    /// The last challenge that the server sent.
     challenge: Mutex<Option<String>>,
     /// Counts completed sign-ins.
     finished: watch::Sender<u64>,
@@ -108,7 +111,7 @@ impl SignIn {
         }
     }
 
-    /// A counter that changes with each completed sign-in.
+    /// Returns a counter that changes with each completed sign-in.
     pub fn finished(&self) -> watch::Receiver<u64> {
         self.finished.subscribe()
     }
@@ -118,28 +121,28 @@ impl SignIn {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
     }
 
-    /// A valid token, refreshed if it is about to expire; `None` if a sign-in is required.
+    /// Returns a valid token, refreshed if it is about to expire; `None` if a sign-in is required.
     pub async fn token(&self) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         if !self.is_about_to_end().await? {
             return usable(manager.asks.get_access_token().await);
         }
-        // One process refreshes the token; waiting processes find the new one.
+        // One process refreshes the token; waiting processes then read the new one.
         let _lock = self.lock().await?;
         let token = manager.asks.get_access_token().await;
         self.known_still(manager, token).await
     }
 
-    /// Returns the token. If the authorization server no longer knows the client, deletes the client and its tokens and
-    /// returns `None`.
+    /// Returns the token. If the authorization server no longer knows the client, deletes the
+    /// client and its tokens, and returns `None`.
     async fn known_still(
         &self,
         manager: &Manager,
         token: Result<String, AuthError>,
     ) -> Result<Option<String>, AuthError> {
         if token.is_err() && self.forgets_unknown(&manager.noticed, &manager.client).await? {
-            // Another client may have signed in meanwhile.
+            // Another client may have signed in since then.
             let kept = self.credentials().load().await?;
             if kept.is_some_and(|kept| kept.client_id == manager.client) {
                 self.credentials().clear().await?;
@@ -149,8 +152,8 @@ impl SignIn {
         usable(token)
     }
 
-    /// Deletes a client that the authorization server does not know, unless it is configured. Returns whether it was
-    /// deleted. Requires the lock.
+    /// Deletes a client that the authorization server does not know, unless the client is configured. Returns
+    /// whether the client was deleted. The caller must hold the lock.
     async fn forgets_unknown(&self, noticed: &Noticed, client: &str) -> Result<bool, AuthError> {
         let is_named = self.config.client_id.as_deref() == Some(client);
         if !noticed.was_unknown() || is_named {
@@ -171,8 +174,8 @@ impl SignIn {
         Ok(Locked { _elsewhere: elsewhere.map_err(AuthError::CredentialStoreError)?, _here: here })
     }
 
-    /// Whether the library would refresh the token before its next use. Slightly earlier than the library, because an
-    /// unneeded lock costs nothing.
+    /// Whether the library would refresh the token before its next use. This check is slightly earlier than
+    /// the library's, because an unneeded lock costs little.
     async fn is_about_to_end(&self) -> Result<bool, AuthError> {
         let Some(stored) = self.credentials().load().await? else { return Ok(false) };
         // The library does not expose the token's lifetime.
@@ -183,19 +186,20 @@ impl SignIn {
         Ok(now_s.saturating_add(ABOUT_TO_END_S) >= since_s.saturating_add(lasts_s))
     }
 
-    /// A digest of the stored tokens. It changes if another process signs in or refreshes them.
+    /// Returns a digest of the stored tokens. The digest changes if another
+    /// process signs in or refreshes the tokens.
     pub async fn kept(&self) -> Option<Digest> {
         let kept = self.tokens.load(&self.keys().tokens()).await.ok().flatten();
         kept.map(|kept| Digest::of(&kept))
     }
 
-    /// The scopes that the last sign-in granted.
+    /// Returns the scopes that the last sign-in granted.
     pub async fn granted(&self) -> Vec<String> {
         let stored = self.credentials().load().await.ok().flatten();
         stored.map(|stored| stored.granted_scopes).unwrap_or_default()
     }
 
-    /// A token other than the one that the server rejected; `None` if a sign-in is required.
+    /// Returns a token other than the one that the server rejected; `None` if a sign-in is required.
     pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
@@ -214,7 +218,7 @@ impl SignIn {
         self.known_still(manager, token).await
     }
 
-    /// The manager with its tokens; `None` if no tokens are stored.
+    /// Returns the manager with its tokens; `None` if no tokens are stored.
     async fn ready<'a>(&self, manager: &'a mut Option<Manager>) -> Result<Option<&'a Manager>, AuthError> {
         let stored = self.credentials().load().await?;
         let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
@@ -236,7 +240,7 @@ impl SignIn {
         Ok(manager.as_ref())
     }
 
-    /// Begins a sign-in with these additional scopes; returns the address to open in a browser.
+    /// Begins a sign-in with these additional scopes. Returns the URL to open in a browser.
     pub async fn begin(&self, wanted: &[String]) -> Result<SignInPage, McpError> {
         self.begun(wanted).await.map_err(|error| self.failed(&error))
     }
@@ -248,7 +252,7 @@ impl SignIn {
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;
         }
-        // Requests the earlier scopes again, so that a new sign-in never reduces them. (SEP-2350)
+        // The earlier scopes are requested again, so that a new sign-in never reduces them. (SEP-2350)
         if let Some(stored) = self.credentials().load().await? {
             let missing = stored.granted_scopes.into_iter().filter(|scope| !scopes.contains(scope));
             scopes.extend(missing.collect::<Vec<_>>());
@@ -257,7 +261,7 @@ impl SignIn {
         scopes.extend(missing);
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = {
-            // Of concurrent sign-ins, one registers a client and the others reuse it.
+            // One of several concurrent sign-ins registers a client, and the others reuse it.
             let _lock = self.lock().await?;
             self.client(&mut manager, &metadata, &noticed, &scopes).await?
         };
@@ -290,7 +294,7 @@ impl SignIn {
         let got =
             fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await;
         if let Err(error) = got {
-            // The caller gets the sign-in's error, even if deleting the client fails too.
+            // The caller receives the sign-in's error, even if deleting the client fails too.
             if let Err(error) = self.forgets_unknown(&noticed, &id).await {
                 tracing::warn!(server = self.server, %error, "deleting a client registration failed");
             }
@@ -303,7 +307,7 @@ impl SignIn {
         Ok(())
     }
 
-    /// The client with which a sign-in began. Another one may have been registered since.
+    /// Returns the client with which a sign-in began. Another client may have been registered since then.
     async fn begun_with(&self, state: &str, issuer: Option<&str>) -> Result<Option<Client>, AuthError> {
         let (keys, known) = (self.keys(), self.known_client());
         match keys.begun_with(&*self.tokens, state).await? {
@@ -313,7 +317,7 @@ impl SignIn {
                 let redirect_uri = self.config.redirect_uri.clone();
                 Ok(client.map(|client| Client { redirect_uri, ..client }))
             }
-            // The sign-in was begun by an earlier version.
+            // An earlier version of the program began this sign-in.
             None if known.is_some() => Ok(known),
             None => keys.client(&*self.tokens, issuer, &self.config.redirect_uri).await,
         }
@@ -331,7 +335,8 @@ impl SignIn {
         self.keys().forget_clients(&*self.tokens, None).await
     }
 
-    /// Creates a manager with the metadata of the authorization server, and the record of what will be noticed there.
+    /// Creates a manager with the metadata of the authorization server, and the
+    /// record of facts from the server's responses.
     async fn manager(
         &self,
         challenge: Option<&str>,
@@ -347,7 +352,8 @@ impl SignIn {
         Ok((manager, found.metadata, noticed))
     }
 
-    /// The client for the authorization server: configured, published, registered earlier, or registered now.
+    /// Returns the client for the authorization server: configured,
+    /// published, registered earlier, or registered now.
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
@@ -399,7 +405,7 @@ impl SignIn {
         Keys { server: self.server.clone(), masks: self.masks.clone() }
     }
 
-    /// The store of a sign-in that begins with this client.
+    /// Creates the store of a sign-in that begins with this client.
     fn pending(&self, client: Option<String>) -> Pending {
         Pending { keys: self.keys(), tokens: self.tokens.clone(), client }
     }
@@ -416,7 +422,7 @@ impl SignIn {
     }
 }
 
-/// Returns `None` if a sign-in is required. Errors that a retry may resolve stay errors.
+/// Converts an error that requires a sign-in to `None`. Errors that a retry may resolve are returned.
 fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError> {
     match token {
         Ok(token) => Ok(Some(token)),
@@ -430,7 +436,7 @@ fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError>
 pub(super) struct Client {
     id: String,
     secret: Option<String>,
-    /// When the secret expires, in seconds since 1970; `None`: never.
+    /// When the secret expires, in seconds since 1970; `None` if it never expires.
     #[serde(default)]
     secret_ends_s: Option<u64>,
     redirect_uri: String,
@@ -438,7 +444,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Whether its secret may expire before a sign-in completes.
+    /// Whether the client's secret may expire before a sign-in completes.
     fn is_about_to_end(&self, now: Timestamp) -> bool {
         self.secret_ends_s.is_some_and(|ends_s| ends_s <= now.0 / 1_000 + SIGN_IN_S)
     }

@@ -1,6 +1,6 @@
 //! Stores tokens, registered clients and begun sign-ins as bytes under a name. The host program encrypts them.
 //!
-//! Only this module interprets the bytes. Nothing is ever printed.
+//! Only this module interprets the bytes. The module never prints them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::mask::Masks;
 /// Stores secrets under names. The host program must encrypt the values before they reach a disk.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Reads a value. An error must not contain the value.
+    /// Reads a value. The error must not contain the value.
     async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
     /// Writes a value, replacing an earlier one.
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
@@ -47,7 +47,7 @@ impl TokenLock {
 #[derive(Default)]
 pub struct MemoryTokens(Mutex<HashMap<String, Vec<u8>>>);
 
-/// Most names. Bounds the sign-ins that were never completed.
+/// Maximum number of names. It limits the sign-ins that are never completed.
 const MAX_NAMES: usize = 4_096;
 
 #[async_trait]
@@ -87,14 +87,15 @@ impl Keys {
         format!("mcp/{}/sign-in/{state}", self.server)
     }
 
-    /// The name of a sign-in from the browser's `state`. Rejects values that this client cannot have generated.
+    /// Returns the name of a sign-in from the browser's `state`. Rejects
+    /// values that this client cannot have generated.
     fn brought(&self, state: &str) -> Option<String> {
         let can_be_one =
             (1..=128).contains(&state.len()) && state.bytes().all(|byte| byte.is_ascii_graphic());
         can_be_one.then(|| self.state(state))
     }
 
-    /// The client with which a sign-in began, if it was stored.
+    /// Returns the client with which a sign-in began, if it was stored.
     pub async fn begun_with(
         &self,
         tokens: &dyn TokenStore,
@@ -105,19 +106,19 @@ impl Keys {
         Ok(begun.and_then(|begun| begun.client))
     }
 
-    /// The name of a client. A client belongs to one issuer and is never sent to another. Each redirect URI has its own
-    /// client.
+    /// Returns the name of a client. A client belongs to one issuer and is never sent to another. Each
+    /// redirect URI has a separate client.
     fn of_client(&self, issuer: Option<&str>, redirect_uri: &str) -> String {
         let place = format!("{} {redirect_uri}", issuer.unwrap_or("-"));
         format!("mcp/{}/client/{}", self.server, Digest::of(place.as_bytes()))
     }
 
-    /// The name of the client whose tokens are stored.
+    /// Returns the name of the client whose tokens are stored.
     fn of_id(&self, id: &str) -> String {
         format!("mcp/{}/client-id/{}", self.server, Digest::of(id.as_bytes()))
     }
 
-    /// The name of the list of stored clients.
+    /// Returns the name of the list of stored clients.
     fn clients(&self) -> String {
         format!("mcp/{}/clients", self.server)
     }
@@ -151,7 +152,7 @@ impl Keys {
         self.masks.remember(named.iter().filter_map(|name| kept.as_ref()?.get(name)?.as_str()));
     }
 
-    /// Stores a client. Requires the sign-in's lock, because the list of names is shared.
+    /// Stores a client. The caller must hold the sign-in's lock, because the list of names is shared.
     pub async fn save_client(
         &self,
         tokens: &dyn TokenStore,
@@ -170,7 +171,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Deletes one client, or all, with unreadable entries. Requires the sign-in's lock.
+    /// Deletes one client, or all clients, with unreadable entries. The caller must hold the sign-in's lock.
     pub async fn forget_clients(&self, tokens: &dyn TokenStore, only: Option<&str>) -> Result<(), AuthError> {
         let mut all = self.listed(tokens).await?;
         for name in std::mem::take(&mut all) {
@@ -191,7 +192,7 @@ impl Keys {
         write(tokens, &self.clients(), &all).await
     }
 
-    /// The names of the stored clients. An unreadable list counts as empty and is overwritten.
+    /// Returns the names of the stored clients. An unreadable list is treated as empty and is overwritten.
     async fn listed(&self, tokens: &dyn TokenStore) -> Result<BTreeSet<String>, AuthError> {
         let kept = tokens.load(&self.clients()).await.map_err(AuthError::CredentialStoreError)?;
         Ok(kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default())
@@ -242,7 +243,7 @@ pub(super) struct Pending {
     pub client: Option<String>,
 }
 
-/// The library's state of a sign-in, and the client, which the library does not store.
+/// The library's state of a sign-in, with the client, which the library does not store.
 #[derive(Serialize)]
 struct Begun<'a> {
     #[serde(flatten)]

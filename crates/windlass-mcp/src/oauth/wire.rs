@@ -1,6 +1,6 @@
-//! HTTP for sign-ins. Records facts from responses that the library does not expose.
+//! HTTP for sign-ins. The client records facts from responses that the library does not expose.
 //!
-//! It makes no decision and stores no response.
+//! The client makes no decision and stores no response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use rmcp::transport::{
 use serde_json::Value;
 use windlass_outbound::{End, Outbound, Redirects, Request, Url};
 
-/// What an authorization server has reported about the client.
+/// Facts that an authorization server has reported about the client.
 #[derive(Default)]
 pub(super) struct Noticed {
-    /// Whether it does not know the client.
+    /// Whether the server does not know the client.
     is_unknown: AtomicBool,
-    /// When the client's secret expires, in seconds since 1970; 0: never.
+    /// When the client's secret expires, in seconds since 1970; 0 if it never expires.
     secret_ends_s: AtomicU64,
 }
 
@@ -37,13 +37,13 @@ impl Noticed {
         self.is_unknown.swap(false, Ordering::Relaxed)
     }
 
-    /// When the newest client's secret expires, in seconds since 1970.
+    /// Returns when the newest client's secret expires, in seconds since 1970.
     pub fn secret_ends_s(&self) -> Option<u64> {
         Some(self.secret_ends_s.swap(0, Ordering::Relaxed)).filter(|ends_s| *ends_s > 0)
     }
 }
 
-/// The HTTP client of sign-ins. Its rules also apply to the addresses that the server names.
+/// The HTTP client of sign-ins. Its rules also apply to the URLs that the server names.
 pub(super) struct OAuthHttp {
     pub way: Arc<Outbound>,
     pub own: Url,

@@ -1,7 +1,8 @@
-//! A server as a child process: with its own process group, a clean environment and a bounded log. The end of the
-//! server ends the whole group.
+//! A server as a child process: with its own process group, a clean environment and a bounded log. When the
+//! server ends, the whole group is killed.
 //!
-//! An unreadable response fails its call at once instead of letting it time out. A server is never restarted here.
+//! An unreadable response fails its call at once instead of letting the call time
+//! out. This module never restarts a server.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -24,16 +25,17 @@ use crate::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
 use crate::wire::lines::Lines;
 use crate::wire::pending::PendingRequests;
 
-/// Environment variables that a server inherits: what programs need to run, and no secrets.
+/// Environment variables that a server inherits: variables that programs need to run, but no secrets.
 const HANDED_DOWN: [&str; 11] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM"];
 
-/// How long a server may take to end after its input is closed, and again after SIGTERM. (MCP, "Shutdown")
+/// Maximum time that a server may take to end after its input is closed, and again after SIGTERM, in
+/// milliseconds. (MCP, "Shutdown")
 const GRACE_MS: u64 = 2_000;
 
 /// A running server and its pipes.
 pub(crate) struct ChildTransport {
-    /// Writes only; `Output` reads.
+    /// The stdin of the server. `Output` reads its stdout.
     input: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
     output: Output,
     group: Group,
@@ -45,7 +47,7 @@ pub(crate) struct ChildTransport {
 /// How a server ended.
 pub(crate) struct End {
     status: Mutex<Option<ExitStatus>>,
-    /// Whether its stderr was read to the end.
+    /// Whether the server's stderr was read to the end.
     is_silent: watch::Sender<bool>,
 }
 
@@ -56,7 +58,7 @@ impl Default for End {
 }
 
 impl End {
-    /// In plain text, for example `it ended with exit status: 1`.
+    /// Returns the end in plain text, for example `it ended with exit status: 1`.
     pub fn told(&self) -> Option<String> {
         let status = *self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.map(|status| format!("it ended with {status}"))
@@ -64,7 +66,7 @@ impl End {
 
     /// Completes when the server's stderr was read to the end.
     pub async fn silence(&self) {
-        // An error means that the sender is gone.
+        // An error means that the sender was dropped.
         let _ = self.is_silent.subscribe().wait_for(|is_silent| *is_silent).await;
     }
 
@@ -73,19 +75,19 @@ impl End {
     }
 }
 
-/// Process groups that this process has started and that have not ended.
+/// The process groups that this process has started and that have not ended.
 static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn groups() -> MutexGuard<'static, BTreeSet<i32>> {
-    // Each change is one insertion or removal.
+    // A panic cannot leave the set invalid: each change is one insertion or removal.
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every server with its descendants, for a process that exits at once. Nothing is dropped in that case, and a
-/// server's children would survive.
+/// Kills every server with its descendants, for a process that exits at once. Such a process runs no
+/// destructors, so a server's children would survive.
 pub fn kill_servers() {
     for id in groups().iter() {
-        // SAFETY: `kill` reads two numbers. A group leaves the list before its id can be reused.
+        // SAFETY: `kill` takes two numbers. A group leaves the list before its id can be reused.
         unsafe { libc::kill(-id, libc::SIGKILL) };
     }
 }
@@ -148,7 +150,7 @@ impl Transport<RoleClient> for ChildTransport {
                 message = self.output.receive() => return message,
                 status = self.group.leader.wait() => self.end.came(status.ok()),
             }
-            // A surviving child may hold the output open for ever.
+            // A surviving child may hold the output open forever.
             self.has_come_to_its_end = true;
             self.group.signal(libc::SIGKILL);
         }
@@ -174,7 +176,7 @@ struct Output {
 }
 
 impl Output {
-    /// The next message. May be cancelled without losing data.
+    /// Returns the next message. May be cancelled without losing data.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             if let Some(error) = self.pending.next_error() {
@@ -192,7 +194,7 @@ impl Group {
     /// Signals every process of the group. A process that has ended is ignored.
     fn signal(&self, signal: i32) {
         if let Some(id) = self.id {
-            // SAFETY: `kill` reads two numbers. The group's id is not reused while the group has a process.
+            // SAFETY: `kill` takes two numbers. The group's id is not reused while the group has a process.
             unsafe { libc::kill(-id, signal) };
         }
     }
@@ -224,7 +226,8 @@ fn command(stdio: &config::Stdio) -> Command {
     #[cfg(target_os = "linux")]
     {
         let parent = std::process::id();
-        // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is allocated.
+        // SAFETY: between fork and exec, the closure makes only
+        // async-signal-safe calls and allocates nothing.
         unsafe {
             command.pre_exec(move || {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -243,8 +246,8 @@ fn command(stdio: &config::Stdio) -> Command {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a process on a thread that lives as long as this process. Linux sends the parent-death signal when the
-/// *thread* that forked ends, and a runtime's threads come and go.
+/// Starts a process on a thread that lives as long as this process. Linux sends the parent-death signal when
+/// the *thread* that forked ends, and a runtime's threads may end at any time.
 async fn spawned(mut command: Command) -> io::Result<Child> {
     static THREAD: OnceLock<Option<Sender<Job>>> = OnceLock::new();
     let thread = THREAD.get_or_init(|| {
@@ -256,7 +259,7 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
     let runtime = Handle::current();
     let job = Box::new(move || {
         let _entered = runtime.enter();
-        // If the receiver is gone, the child is dropped, which kills it.
+        // If the receiver was dropped, the child is dropped too, which kills it.
         let _ = told.send(command.spawn());
     });
     let ended = || io::Error::other("the thread that starts processes has ended");
@@ -264,7 +267,7 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
     child.await.map_err(|_| ended())?
 }
 
-/// Bytes of stderr per read: the size of a pipe.
+/// Maximum number of bytes of stderr per read: the size of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Copies a server's stderr to its log until the end. An endless line is truncated, so that memory stays bounded.
@@ -275,7 +278,7 @@ async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>, end: Arc<End>) 
             Ok(0) | Err(_) => break,
             Ok(read) => read,
         };
-        // In a flood, only the lines that are kept cost more than reading.
+        // If the server writes very many lines, only the lines that are kept are processed further.
         let mut newest = VecDeque::new();
         for byte in &chunk[..read] {
             if *byte == b'\n' {

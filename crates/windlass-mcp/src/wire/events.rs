@@ -14,13 +14,13 @@ use sse_stream::Sse;
 use crate::health::{Log, OUR_OWN};
 use crate::wire::lines::{Line, Recipient, Unreadable, parse_message};
 
-/// The largest SSE event, equal to the library's bound for a line over stdio.
+/// Maximum size of an SSE event, in bytes; the same as the library's limit for a line over stdio.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The events of a server.
 pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// The id of a message that is a request.
+/// Returns the id of a message that is a request.
 pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -62,7 +62,7 @@ fn readable(event: Sse, asked: Option<&RequestId>, log: &Log) -> Sse {
     Sse { id: event.id, retry: event.retry, ..error_event(failed, &why, log) }
 }
 
-/// The error event for a request whose response is unreadable.
+/// Creates the error event for a request whose response is unreadable.
 fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
     tracing::warn!(why, "cannot parse a response of a tool server");
     log.push(&format!("{OUR_OWN}cannot parse a response of the server: {why}"));
@@ -74,7 +74,7 @@ fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
     Sse { data: Some(data), ..Sse::default() }
 }
 
-/// Whether an event was larger than the bound. The library does not name the error's type.
+/// Whether an event was larger than the limit. The library does not name the error's type.
 fn is_too_large(error: &SseError) -> bool {
     error.to_string().contains("exceeded the maximum size")
 }

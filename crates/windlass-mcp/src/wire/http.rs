@@ -1,8 +1,8 @@
 //! HTTP for the transports: headers requested before each call, one retry after 401, tokens of a sign-in, and a mode
 //! with POST only.
 //!
-//! A request that may have reached the server is not repeated, except after 401, which says that it was not carried
-//! out.
+//! A request that may have reached the server is not repeated, except after 401, which
+//! means that the server did not execute it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -26,7 +26,8 @@ use crate::mask::{Masks, is_secret_name};
 use crate::oauth::SignIn;
 use crate::wire::events::{MAX_EVENT_BYTES, request_id, with_errors};
 
-/// The outbound client for one server: the program's rules, plus what the operator configured.
+/// Creates the outbound client for one server: the program's rules, plus
+/// the addresses that the operator configured.
 pub(crate) fn way_to(
     http: &config::Http,
     rules: &Reach,
@@ -42,14 +43,14 @@ pub(crate) fn way_to(
         }
         rules.internal_hosts.push(own);
     }
-    // A local developer has the sign-in on the same host, at any port.
+    // A local server of a developer may use an authorization server on the same host, at any port.
     let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if is_local && http.named {
         rules.ports = Ports::Any;
     }
     let way = Outbound::with_resolver(rules, resolver);
     way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
-    // Any header of this kind identifies the caller, regardless of its name.
+    // Any configured header may identify the caller.
     let says_who = !http.headers.is_empty()
         || http.headers_provider.is_some()
         || http.oauth.is_some()
@@ -81,12 +82,12 @@ pub(crate) struct OwnHeaders {
 }
 
 impl OwnHeaders {
-    /// Parses the headers. An error names the header, never its value.
+    /// Parses the headers. The error names the header, never its value.
     pub fn new(http: &config::Http, masks: Arc<Masks>) -> Result<Self, String> {
         Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone(), masks })
     }
 
-    /// The headers of the next request.
+    /// Returns the headers of the next request.
     pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         let mut headers = self.fixed.clone();
         if let Some(provider) = &self.provider {
@@ -284,7 +285,8 @@ impl StreamableHttpClient for ServerHttp {
     }
 }
 
-/// Reduces the response of a POST: of a stream, only the response to the request is used, and no session is kept.
+/// Reduces the response of a POST: only the response to the request is
+/// used from a stream, and no session is kept.
 async fn whole(response: StreamableHttpPostResponse) -> Result<StreamableHttpPostResponse, Failure> {
     match response {
         StreamableHttpPostResponse::Json(message, _) => Ok(StreamableHttpPostResponse::Json(message, None)),

@@ -1,7 +1,8 @@
-//! Splits a server's stdout into lines and parses each as a JSON-RPC message. For an unreadable line it recovers the
-//! request id if possible.
+//! Splits a server's stdout into lines and parses each line as a JSON-RPC message. If a line is unreadable,
+//! the module recovers the request id if possible.
 //!
-//! It bounds each line and quotes none: an answer may hold credentials that the server was given. It fails no request.
+//! The module limits the size of each line and quotes none: an answer may contain credentials that the server
+//! received. It fails no request.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use rmcp::service::RxJsonRpcMessage;
 use serde_json::error::Category;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Largest message in bytes, as over HTTP.
+/// Maximum size of a message, in bytes; the same as over HTTP.
 pub(crate) const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A line of a server's stdout.
@@ -24,7 +25,7 @@ pub(crate) enum Line {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Unreadable {
     pub recipient: Recipient,
-    /// The reason, without a quote of the line.
+    /// The reason, without text from the line.
     pub why: Cow<'static, str>,
 }
 
@@ -32,9 +33,9 @@ pub(crate) struct Unreadable {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Recipient {
     Request(RequestId),
-    /// The line is an answer and its id is missing or unreadable.
+    /// The line is an answer, but its id is missing or unreadable.
     UnknownRequest,
-    /// The line is no answer: a request or notification of the server, or text outside the protocol.
+    /// The line is not an answer: a request or notification of the server, or text outside the protocol.
     None,
 }
 
@@ -78,7 +79,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(outline) = self.long.take() {
                 let why = format!("it is longer than {LINE_MAX_BYTES} bytes").into();
                 let recipient = match outline.recipient() {
-                    // Only an answer is that long, and a dump of other data begins differently.
+                    // Only an answer is that long. A dump of other data begins with other characters.
                     Recipient::None if outline.is_object() && !outline.has_method => {
                         Recipient::UnknownRequest
                     }
@@ -104,7 +105,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// The number of non-empty lines in the output of an ended server, for fuzzing.
+/// Counts the non-empty lines in the output of an ended server, for fuzzing.
 #[cfg(feature = "testing")]
 pub(crate) fn count_lines(output: &[u8]) -> usize {
     let mut lines = Lines::new(output);
@@ -122,7 +123,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Parses a JSON-RPC message.
 pub(crate) fn parse_message(text: &[u8]) -> Line {
-    // Checked without parsing, because a server may print endless text.
+    // The first byte is checked before parsing, because a server may print endless text.
     if !text.starts_with(b"{") {
         let why = "it is not a JSON object".into();
         return Line::Unreadable(Unreadable { recipient: Recipient::None, why });
@@ -142,7 +143,8 @@ pub(crate) fn parse_message(text: &[u8]) -> Line {
     Line::Unreadable(Unreadable { recipient: outline.recipient(), why: why.into() })
 }
 
-/// Scans the top level of an object byte by byte: the id of a message whose rest is unreadable or too long.
+/// Scans the top level of an object byte by byte, to find the id of a
+/// message whose rest is unreadable or too long.
 #[derive(Default)]
 struct Outline {
     /// The first byte that is neither white space nor part of a byte order mark.
@@ -159,7 +161,7 @@ struct Outline {
     has_version: bool,
 }
 
-/// Bytes kept of a key, a number or an id.
+/// Maximum number of bytes kept of a key, a number or an id.
 const TOKEN_MAX_BYTES: usize = 64;
 
 impl Outline {
@@ -309,7 +311,7 @@ mod tests {
         let mut lines = Lines::new(br#"{"jsonrpc":"2.0","id":8,"result":{}}"#.as_slice());
         assert!(matches!(lines.next().await, Some(Line::Message(_))));
         assert!(lines.next().await.is_none());
-        // A line that was cut off names no request reliably.
+        // A truncated line does not identify its request reliably.
         let mut lines = Lines::new(br#"{"jsonrpc":"2.0","id":8,"met"#.as_slice());
         assert!(lines.next().await.is_none());
     }

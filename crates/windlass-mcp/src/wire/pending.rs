@@ -1,7 +1,7 @@
-//! The requests that a server has not answered, and the errors that stand in for unreadable answers.
+//! The requests that a server has not answered, and the errors that replace unreadable answers.
 //!
-//! Both stream transports (a process and HTTP+SSE) use it, because the protocol library drops a message that it cannot
-//! parse and leaves the request to time out. It never retries a request.
+//! Both stream transports (a process and HTTP+SSE) use this module, because the protocol library drops a
+//! message that it cannot parse, so that the request times out. The module never retries a request.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use crate::health::{Log, OUR_OWN};
 use crate::wire::lines::{Line, Recipient, Unreadable};
 
-/// The error code of a request whose outcome is unknown, because an unreadable message may have answered it. The
-/// protocol reserves no code near it.
+/// The error code of a request whose outcome is unknown, because an unreadable message may have answered it.
+/// The protocol reserves no code near this one.
 pub(crate) const OUTCOME_UNKNOWN: ErrorCode = ErrorCode(i32::MIN);
 
-/// Lines outside the protocol that are logged. A server may print endless logs there, which must not displace its
-/// stderr lines.
+/// Maximum number of logged lines outside the protocol. A server may print endless logs to stdout, which must
+/// not displace its stderr lines.
 const STRAYS_MAX: usize = 20;
 
 /// The open requests of one connection.
@@ -26,7 +26,7 @@ pub(crate) struct PendingRequests {
     open: HashSet<RequestId>,
     /// Errors to deliver in place of unreadable answers.
     synthetic_errors: VecDeque<RxJsonRpcMessage<RoleClient>>,
-    /// Lines outside the protocol that were logged.
+    /// Number of lines outside the protocol that were logged.
     strays: usize,
     log: Arc<Log>,
 }
@@ -36,7 +36,7 @@ impl PendingRequests {
         Self { open: HashSet::new(), synthetic_errors: VecDeque::new(), strays: 0, log }
     }
 
-    /// Records a request before it is sent; a cancelled one needs no answer any more.
+    /// Records a request before it is sent. A cancelled request no longer needs an answer.
     pub fn record_request(&mut self, item: &TxJsonRpcMessage<RoleClient>) {
         match item {
             JsonRpcMessage::Request(request) => {
@@ -53,13 +53,13 @@ impl PendingRequests {
         }
     }
 
-    /// The next error that stands in for an unreadable answer.
+    /// Returns the next error that replaces an unreadable answer.
     pub fn next_error(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         self.synthetic_errors.pop_front()
     }
 
-    /// Takes a line of the server. Returns a message to deliver; an unreadable line leaves its errors in
-    /// [`Self::next_error`].
+    /// Processes a line of the server. Returns a message to deliver. The errors of an unreadable line are
+    /// returned by [`Self::next_error`].
     pub fn receive(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleClient>> {
         match line {
             Line::Message(message) => {
@@ -81,7 +81,8 @@ impl PendingRequests {
         }
     }
 
-    /// Removes the request that an answer is for and returns its id. Some servers return a number as a text.
+    /// Removes the request that an answer belongs to and returns its
+    /// id. Some servers return a number as a text.
     fn close_request(&mut self, id: &RequestId) -> Option<RequestId> {
         if let Some(id) = self.open.take(id) {
             return Some(id);
@@ -90,8 +91,8 @@ impl PendingRequests {
         self.open.take(&RequestId::Number(text.parse().ok()?))
     }
 
-    /// Fails the request whose answer is unreadable. If the answer names none, the outcome of every open request is
-    /// unknown: one of them was answered, and the others may still be running.
+    /// Fails the request whose answer is unreadable. If the answer has no id, the outcome of every open
+    /// request is unknown: one of them was answered, and the others may still be running.
     fn fail_requests(&mut self, Unreadable { recipient, why }: Unreadable) {
         let is_answer = recipient != Recipient::None;
         let failed = match recipient {
@@ -147,7 +148,7 @@ mod tests {
         Line::Unreadable(Unreadable { recipient, why: Cow::Borrowed("it is not JSON") })
     }
 
-    /// The ids and codes of the errors that stand in for answers.
+    /// Returns the ids and codes of the errors that replace answers.
     fn errors(pending: &mut PendingRequests) -> Vec<(RequestId, ErrorCode)> {
         let next = || match pending.next_error()? {
             JsonRpcMessage::Error(error) => Some((error.id?, error.error.code)),
@@ -174,7 +175,7 @@ mod tests {
         pending.receive(unreadable(Recipient::UnknownRequest));
         let unknown = [6, 7].map(|id| (RequestId::Number(id), OUTCOME_UNKNOWN));
         assert_eq!(errors(&mut pending), unknown);
-        // The answer to a closed request fails nothing.
+        // An unreadable answer to a closed request fails no other request.
         pending.receive(unreadable(Recipient::Request(RequestId::Number(6))));
         assert_eq!(errors(&mut pending), []);
     }

@@ -1,7 +1,7 @@
-//! HTTP+SSE, the transport of protocol 2024-11-05: one event stream from the server, and POST to the address that its
-//! first event names. (LM-P1)
+//! HTTP+SSE, the transport of protocol 2024-11-05: one event stream from the server, and POST to the URL that
+//! the stream's first event names. (LM-P1)
 //!
-//! A broken stream ends the connection: nothing is resumed or sent again.
+//! A broken stream ends the connection: the transport neither resumes the stream nor sends a request again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream and waits for the address. Unreadable events are reported in `log`.
+    /// Opens the stream and waits for the URL of requests. Unreadable events are reported in `log`.
     pub async fn open(http: ServerHttp, url: &str, log: Arc<Log>) -> Result<Self, Failure> {
         let uri: Arc<str> = Arc::from(url);
         let mut events = http
@@ -48,7 +48,8 @@ impl SseTransport {
     }
 }
 
-/// The address that a server named. It must be on the server's own origin, because requests carry its headers.
+/// Returns the URL that a server named. The URL must have the server's own origin,
+/// because requests contain the server's headers.
 fn address(url: &str, named: &str) -> Result<Arc<str>, Failure> {
     let wrong = |why: String| Failure::UnexpectedServerResponse(why.into());
     let own = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
@@ -70,7 +71,8 @@ impl Transport<RoleClient> for SseTransport {
         let (http, endpoint) = (self.http.clone(), self.endpoint.clone());
         async move {
             match http.post_message(endpoint, item, None, None, HashMap::new()).await {
-                // The response arrives over the stream; some servers send the text `Accepted` here.
+                // The response arrives over the stream; some servers
+                // answer the POST with the text `Accepted`.
                 Ok(_) | Err(Failure::UnexpectedContentType(_)) => Ok(()),
                 Err(error) => Err(error),
             }

@@ -1,5 +1,5 @@
-//! A response's body, decompressed and bounded as it arrives. A few bytes that decompress to gigabytes are cut at the
-//! bound.
+//! A response's body, decompressed and limited as it arrives. A few bytes that decompress
+//! to gigabytes are truncated at the limit.
 //!
 //! The caller interprets the bytes.
 
@@ -9,23 +9,23 @@ use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Method, StatusCode};
 
-/// A body, or the beginning of one.
+/// A body, or the beginning of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
     /// The decompressed bytes.
     pub bytes: Vec<u8>,
-    /// Bytes received over the wire, before decompression.
+    /// Number of bytes received over the network, before decompression.
     pub bytes_in: u64,
-    /// Why the body ends here.
+    /// Why the body ends at this point.
     pub end: End,
 }
 
 /// Why a body ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The server ended it.
+    /// The server completed the body.
     Whole,
-    /// The size bound was reached; there is more.
+    /// The size limit was reached. The body has more bytes.
     Cut,
     /// The connection broke, for this reason.
     Broken(String),
@@ -109,7 +109,7 @@ impl Unpacker {
         } else if let Err(error) = written {
             self.end = Some(End::Broken(format!("decompression failed: {error}")));
         } else if self.bytes_in > self.max_bytes as u64 * 9 / 8 + PACKING_BYTES {
-            // Compressed bytes that decompress to nothing could arrive for ever.
+            // Compressed bytes that decompress to nothing could arrive forever.
             self.end = Some(End::Cut);
         }
     }
@@ -130,10 +130,10 @@ impl Unpacker {
     }
 }
 
-/// Overhead of compressing incompressible bytes: headers, trailers, and a little per block.
+/// Overhead of compressing incompressible bytes, in bytes: headers, trailers, and a little per block.
 const PACKING_BYTES: u64 = 1024;
 
-/// Stores up to `max_bytes` and rejects the next one.
+/// Stores up to `max_bytes` bytes and rejects the next one.
 struct Bounded {
     bytes: Vec<u8>,
     max_bytes: usize,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((body.bytes.len(), body.end), (10_000, End::Cut));
         let body = unpacked("", &[7; 10_000], 100, 10_000);
         assert_eq!((body.bytes.len(), body.end), (10_000, End::Whole));
-        // Endless empty members.
+        // Endless empty gzip members are truncated.
         let body = unpacked("gzip", &gzip(b"").repeat(10_000), 4096, 10_000);
         assert_eq!(body.end, End::Cut);
         assert!(body.bytes_in < 20_000);

@@ -1,12 +1,12 @@
 //! Why a request was not sent or failed, each with a remedy.
 //!
-//! The caller decides about retries.
+//! The caller decides whether to retry.
 
 use std::net::IpAddr;
 
 use thiserror::Error;
 
-/// The rule that rejected a request. Nothing was sent, and retrying does not help.
+/// The rule that rejected a request. No byte was sent, and a retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -47,7 +47,7 @@ pub enum Refusal {
         /// The URL's host.
         host: String,
     },
-    /// There is an allow list, and the host is not on it.
+    /// The client has an allow list that does not contain the host.
     #[error("`{host}` is not allowed: the setting `allow_hosts` does not contain it")]
     NotAllowed {
         /// The URL's host.
@@ -63,7 +63,7 @@ pub enum Refusal {
         host: String,
         /// An address of the host.
         address: IpAddr,
-        /// The kind of the address, in words for people.
+        /// The kind of the address, as text for users.
         kind: &'static str,
     },
     /// Credentials would be sent over the network unencrypted.
@@ -82,7 +82,7 @@ pub enum Refusal {
 pub enum Sent {
     /// No byte was sent.
     Nothing,
-    /// The server may have processed it.
+    /// The server may have processed the request.
     Perhaps,
 }
 
@@ -90,7 +90,7 @@ pub enum Sent {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutboundError {
-    /// A rule rejected it.
+    /// A rule rejected the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No connection could be made. A later retry may help.
@@ -122,9 +122,9 @@ pub enum OutboundError {
     /// There were too many redirects.
     #[error("more than {max} redirects, the last one to `{to}`")]
     Redirects {
-        /// How many are followed.
+        /// Maximum number of redirects that are followed.
         max: usize,
-        /// The target of the last one.
+        /// The target of the last redirect.
         to: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Hosts as settings name them: a name, all names below a domain, an address, or a range of addresses.
+//! Hosts in the notation of settings: a name, all names below a domain, an address, or a range of addresses.
 //!
 //! This module resolves no names.
 
@@ -10,14 +10,14 @@ use ipnet::{IpNet, Ipv4Net};
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
-/// A host or a set of hosts, as a setting names them.
+/// A host or a set of hosts, in the notation of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// `docs.example.com`: exactly this name.
     Name(String),
-    /// `*.example.com`: every name below this one, but not the name itself.
+    /// `*.example.com`: every name below this domain, but not the domain itself.
     Under(String),
-    /// `10.0.0.7` or `10.0.0.0/8`: addresses, regardless of the names of their hosts.
+    /// `10.0.0.7` or `10.0.0.0/8`: addresses, for any names of their hosts.
     Range(IpNet),
 }
 
@@ -33,7 +33,7 @@ impl Host {
         }
     }
 
-    /// Whether an address matches. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// Whether an address matches. An IPv4-mapped IPv6 address is treated as its IPv4 address.
     pub fn has(&self, address: IpAddr) -> bool {
         match self {
             Self::Range(range) => range.contains(&address.to_canonical()),
@@ -42,7 +42,8 @@ impl Host {
     }
 }
 
-/// The host of a URL in comparable form: lower case, no brackets around an IPv6 address, no trailing dot.
+/// Returns the host of a URL in comparable form: lower case, no brackets
+/// around an IPv6 address, no trailing dot.
 pub fn plain(url: &Url) -> Option<String> {
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
@@ -62,7 +63,7 @@ impl FromStr for Host {
             Some(name) => (true, name),
             None => (false, text),
         };
-        // The URL parser validates host names, and normalizes them as in requests.
+        // The URL parser validates host names, and normalizes them in the same way as in requests.
         let parsed = Url::parse(&format!("http://{name}/")).ok();
         let known = parsed.filter(|_| !name.contains([':', '/', '\\', '@', '?', '#', '%', '[']));
         let name = known.and_then(|url| plain(&url));
@@ -71,7 +72,7 @@ impl FromStr for Host {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         };
         match name.filter(is_name) {
-            // Clients interpret `0x7f.1` and the like as addresses.
+            // Clients interpret `0x7f.1` and similar names as addresses.
             Some(name) if name.parse::<IpAddr>().is_ok() => Err(unreadable(text)),
             Some(name) if is_under => Ok(Self::Under(name)),
             Some(name) => Ok(Self::Name(name)),
@@ -80,8 +81,8 @@ impl FromStr for Host {
     }
 }
 
-/// Converts a range of IPv4-mapped addresses to IPv4: see [`Host::has`]. Returns `None` for a range that contains those
-/// and others.
+/// Converts a range of IPv4-mapped addresses to IPv4: see [`Host::has`]. Returns `None` for a range that
+/// contains both mapped and other addresses.
 fn of_version_4(range: IpNet) -> Option<IpNet> {
     match range {
         IpNet::V6(range) => match (range.addr().to_ipv4_mapped(), range.prefix_len().checked_sub(MAPPED)) {
@@ -171,7 +172,7 @@ mod tests {
             let host: Host = range.parse().unwrap();
             assert_eq!(host.has(address.parse().unwrap()), is_meant, "{range} {address}");
         }
-        // Contains all IPv4-mapped addresses and others, so it is ambiguous.
+        // This range contains all IPv4-mapped addresses and others, so it is ambiguous.
         let said = "::ffff:0:0/90".parse::<Host>().unwrap_err();
         assert!(said.contains("`::ffff:0:0/90`"), "{said}");
     }

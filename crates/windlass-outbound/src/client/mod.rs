@@ -1,8 +1,9 @@
-//! The guard for calls over HTTP. It keeps no cookies and retries nothing.
+//! The guard for HTTP calls. It keeps no cookies and retries no request.
 //!
-//! Every request states its limits ([`Limits`]). Every address is judged ([`Reach`]) as given, as resolved, and again
-//! at each redirect. The connection goes to the judged address: there is no second lookup that could differ. Proxy
-//! settings of the environment are ignored, because a proxy would resolve the name itself.
+//! Every request states its limits ([`Limits`]). The rules ([`Reach`]) check every address as given,
+//! as resolved, and again at each redirect. The client connects to the checked address without a
+//! second lookup, which could return another address. Proxy settings of the environment are ignored,
+//! because a proxy would resolve the name itself.
 
 mod address;
 mod body;

@@ -1,4 +1,5 @@
-//! Which systems may be called. Judges addresses as given and as resolved, and makes no call.
+//! The hosts and addresses that may be called. This module checks addresses as
+//! given and as resolved, and sends no request.
 //!
 //! The default allows every public address at the usual ports.
 
@@ -10,14 +11,16 @@ use super::address::not_public;
 use super::error::Refusal;
 use super::host::{Host, plain};
 
-/// Which systems may be called. The default allows every public one at the usual ports.
+/// The rules for hosts, addresses and ports that may be called. The default allows
+/// every public address at the usual ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// The only hosts that may be called; if empty, every host that no other rule rejects.
+    /// The only hosts that may be called. If empty, every host that no other rule rejects may be called.
     pub allow_hosts: Vec<Host>,
-    /// Hosts that are never called. Takes precedence over all other rules.
+    /// Hosts that are never called. This list takes precedence over all other rules.
     pub deny_hosts: Vec<Host>,
-    /// Hosts that may be called although their addresses are not public: private, loopback, link-local and the like.
+    /// Hosts that may be called although their addresses are not public
+    /// (private, loopback, link-local and similar).
     pub internal_hosts: Vec<Host>,
     /// The ports that may be called.
     pub ports: Ports,
@@ -29,7 +32,7 @@ pub enum Ports {
     /// 80 and 443.
     #[default]
     Usual,
-    /// Exactly these.
+    /// Exactly these ports.
     Only(Vec<u16>),
     /// Any port.
     Any,
@@ -46,8 +49,8 @@ impl Ports {
 }
 
 impl Reach {
-    /// Judges a URL before its name is resolved. `named` is a port that the operator configured for this system; it is
-    /// allowed in addition to [`Reach::ports`].
+    /// Checks a URL before its name is resolved. `named` is a port that the operator configured for this
+    /// system; it is allowed in addition to [`Reach::ports`].
     pub fn judge(&self, url: &Url, named: Option<u16>) -> Result<(), Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
@@ -72,7 +75,7 @@ impl Reach {
         }
     }
 
-    /// Judges a resolved address of a host.
+    /// Checks a resolved address of a host.
     pub fn judge_address(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         if self.deny_hosts.iter().any(|denied| denied.has(address)) {
             return Err(Refusal::Denied { host: host.to_owned() });

@@ -17,17 +17,17 @@ pub type HopCheck = dyn Fn(&Url, &Url) -> bool + Send + Sync;
 /// How to handle redirects.
 #[derive(Clone, Default)]
 pub enum Redirects {
-    /// Return them as responses.
+    /// Return redirects as responses.
     #[default]
     Stay,
-    /// Follow at most five that the check accepts. The rules judge each target like the first URL.
+    /// Follow at most five redirects that the check accepts. The rules check each target like the first URL.
     Follow(Arc<HopCheck>),
 }
 
-/// Most redirects followed. Browsers follow 20; ordinary chains have two or three.
+/// Maximum number of redirects followed. Browsers follow 20; typical chains have two or three.
 pub(super) const MAX_REDIRECTS: usize = 5;
 
-/// The request while it follows redirects.
+/// The state of a request while the client follows redirects.
 pub(super) struct Travel {
     pub method: Method,
     pub url: Url,
@@ -36,7 +36,7 @@ pub(super) struct Travel {
     pub body: Option<Bytes>,
 }
 
-/// The target of a redirect; `None` for other responses.
+/// Returns the target of a redirect; `None` for other responses.
 pub(super) fn target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Opt
 }
 
 impl Travel {
-    /// Redirects the request. Credentials never leave the origin that they were given for.
+    /// Redirects the request. Credentials are never sent to another origin than the one that they belong to.
     pub(super) fn follow_redirect(&mut self, status: StatusCode, to: Url) {
         let is_post = self.method == Method::POST;
         let becomes_get = match status.as_u16() {

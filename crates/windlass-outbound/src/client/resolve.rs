@@ -1,7 +1,8 @@
 //! Resolves names and returns only the addresses that may be called.
 //!
-//! The HTTP client connects to these addresses without another lookup. A name therefore cannot resolve to a different
-//! address after it was judged (DNS rebinding). Literal addresses are not resolved; they are judged as given.
+//! The HTTP client connects to these addresses without another lookup. A name therefore cannot
+//! resolve to a different address after the check (DNS rebinding). Literal addresses are not
+//! resolved; the rules check them as given.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

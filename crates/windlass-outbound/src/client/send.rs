@@ -1,6 +1,6 @@
-//! Sends a request: judges it, follows redirects, and bounds the response.
+//! Sends a request: checks it against the rules, follows redirects, and limits the response.
 //!
-//! It retries nothing and does not interpret the response.
+//! The module retries no request and does not interpret the response.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -21,19 +21,19 @@ use super::reach::Reach;
 use super::redirect::{MAX_REDIRECTS, Redirects, Travel, target};
 use super::resolve::{Guarded, Resolver, SystemResolver};
 
-/// Time limit of connecting; TLS over a slow line takes some seconds.
+/// Maximum time to connect. TLS over a slow line takes some seconds.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long an idle connection is kept.
+/// Maximum time that an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
-/// Idle connections kept per host.
+/// Maximum number of idle connections kept per host.
 const IDLE_PER_HOST: usize = 4;
 
 /// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time limit of the whole request, including redirects and body.
+    /// Maximum time of the whole request, including redirects and body.
     pub within: Duration,
-    /// Limit of the decompressed body; the rest is not read.
+    /// Maximum size of the decompressed body, in bytes. The rest of a larger body is not read.
     pub max_bytes: usize,
 }
 
@@ -48,13 +48,13 @@ impl Default for Limits {
 pub struct Request {
     /// The HTTP method.
     pub method: Method,
-    /// The URL, which is judged before it is called.
+    /// The URL. The rules check it before it is called.
     pub url: Url,
-    /// Headers without credentials, which are sent to redirect targets too.
+    /// Headers without credentials. They are sent to redirect targets too.
     pub headers: HeaderMap,
     /// Headers that are sent only to the origin of `url`, and only over TLS or to internal hosts.
     pub credentials: HeaderMap,
-    /// The body; `None`: no body.
+    /// The body; `None` if the request has no body.
     pub body: Option<Bytes>,
     /// Limits of time and size.
     pub limits: Limits,
@@ -65,7 +65,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without headers and body.
+    /// Creates a request without headers and body.
     pub fn new(method: Method, url: Url) -> Self {
         Self {
             method,
@@ -85,7 +85,7 @@ impl Request {
 pub struct Response {
     /// The URL after redirects.
     pub url: Url,
-    /// The HTTP status.
+    /// The HTTP status of the last response.
     pub status: StatusCode,
     /// The headers of the last response.
     pub headers: HeaderMap,
@@ -94,7 +94,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The target, if this is a redirect that was not followed.
+    /// Returns the target, if this response is a redirect that was not followed.
     pub fn leads_to(&self) -> Option<Url> {
         target(&self.url, self.status, &self.headers)
     }
@@ -107,34 +107,34 @@ pub struct Outbound {
 }
 
 struct Shared {
-    /// Built when first needed. It parses the system's certificates, which takes longer than a whole command that calls
-    /// no other system.
+    /// Created when it is first needed: the client parses the system's certificates, which takes longer than
+    /// a whole command that sends no request.
     http: OnceLock<reqwest::Client>,
     resolver: Arc<dyn Resolver>,
     reach: Arc<Reach>,
 }
 
 impl Outbound {
-    /// A client with these rules and the system's resolver.
+    /// Creates a client with these rules and the system's resolver.
     pub fn new(reach: Reach) -> Self {
         Self::with_resolver(reach, Arc::new(SystemResolver))
     }
 
-    /// A client with another resolver.
+    /// Creates a client with another resolver.
     pub fn with_resolver(reach: Reach, resolver: Arc<dyn Resolver>) -> Self {
         Self { shared: Arc::new(Shared { http: OnceLock::new(), resolver, reach: Arc::new(reach) }) }
     }
 
-    /// The rules of this client.
+    /// Returns the rules of this client.
     pub fn reach(&self) -> &Reach {
         &self.shared.reach
     }
 
-    /// The inner client, for protocols that need streams. It follows no redirect and rejects names with forbidden
-    /// addresses. The caller must judge literal addresses.
+    /// Returns the inner client, for protocols that need streams. The inner client follows no redirect and
+    /// rejects names with forbidden addresses. The caller must check literal addresses.
     ///
     /// # Errors
-    /// If the client cannot be built, for example because the system has no certificates.
+    /// Fails if the client cannot be created, for example because the system has no certificates.
     pub fn client(&self) -> Result<reqwest::Client, OutboundError> {
         let Shared { http, resolver, reach } = &*self.shared;
         if let Some(client) = http.get() {
@@ -154,11 +154,11 @@ impl Outbound {
             host: "any host".to_owned(),
             why: format!("cannot build the HTTP client: {}", cause(&error)),
         })?;
-        // Concurrent first requests build two clients; both use the one that is stored.
+        // Concurrent first requests create two clients; both use the one that is stored.
         Ok(http.get_or_init(|| built).clone())
     }
 
-    /// Parses a URL and judges it before its name is resolved.
+    /// Parses a URL and checks it before its name is resolved.
     pub fn target(&self, text: &str) -> Result<Url, Refusal> {
         let url = Url::parse(text).map_err(|error| Refusal::Unreadable {
             text: text.chars().take(200).collect(),
@@ -168,8 +168,8 @@ impl Outbound {
         Ok(url)
     }
 
-    /// Sends a request. Once the head of a response has arrived, returns it even if the body fails. An error means that
-    /// there is no response.
+    /// Sends a request. Once the head of a response has arrived, returns the response even if the body fails.
+    /// An error means that no response arrived.
     pub async fn send(&self, request: Request) -> Result<Response, OutboundError> {
         let Request { method, url, headers, credentials, body, limits, redirects, named_port } = request;
         let mut travel = Travel { method, url, headers, credentials, body };
@@ -178,7 +178,7 @@ impl Outbound {
         let mut hops = 0;
         loop {
             let host = plain(&travel.url).unwrap_or_default();
-            // The configured port applies to this host only.
+            // The configured port is allowed for this host only.
             let port = named.as_ref().filter(|(_, named)| *named == host).map(|(port, _)| *port);
             let response = self.head(&travel, &host, port, &limits, alarm.as_mut()).await?;
             let (status, headers) = (response.status(), response.headers().clone());
@@ -230,7 +230,7 @@ impl Outbound {
             () = alarm => Err(OutboundError::Timeout {
                 host: host.to_owned(),
                 within_ms: limits.within.as_millis() as u64,
-                // The request is polled before the timer, so its progress is unknown.
+                // The request is polled before the timer, so it is unknown whether the request was sent.
                 sent: Sent::Perhaps,
             }),
         }
@@ -264,7 +264,7 @@ async fn read(
     unpacker.finish()
 }
 
-/// Converts a failure. A rejection by our rules is nested deeply in the client's error.
+/// Converts a failure. The client's error contains a rejection by the rules as a deeply nested cause.
 fn failed(host: &str, error: &reqwest::Error) -> OutboundError {
     let mut source = error.source();
     while let Some(inner) = source {
@@ -281,7 +281,7 @@ fn failed(host: &str, error: &reqwest::Error) -> OutboundError {
     }
 }
 
-/// The innermost cause. The outer messages repeat the URL, which may contain secrets.
+/// Returns the innermost cause. The outer messages repeat the URL, which may contain secrets.
 fn cause(error: &reqwest::Error) -> String {
     let mut bottom: &dyn std::error::Error = error;
     while let Some(inner) = bottom.source() {
@@ -293,7 +293,7 @@ fn cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// The origin of a URL, for people. Path, user and query may contain secrets.
+/// Returns the origin of a URL, for users. Path, user and query may contain secrets.
 fn shown(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

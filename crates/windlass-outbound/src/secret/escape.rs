@@ -1,30 +1,30 @@
 //! Decodes the escapes of JSON, JavaScript, HTML and percent-encoding, with the original position of each byte.
 //!
-//! Programs differ in which characters they escape, so a fixed list of forms would be incomplete. This module knows no
-//! secrets.
+//! Programs differ in which characters they escape, so a fixed list of forms would be
+//! incomplete. This module does not depend on secrets.
 
-/// Most nested encodings; ordinary logs have two.
+/// Maximum number of nested encodings. Typical logs have two.
 const MAX_LAYERS: usize = 3;
 
-/// The longest escape, including its end: `&#x0010FFFF;`.
+/// Maximum size of an escape, in bytes, including its end: `&#x0010FFFF;`.
 const MAX_BYTES: usize = 12;
 
 /// A decoded text.
 #[derive(Clone)]
 pub(super) struct Plain {
     pub bytes: Vec<u8>,
-    /// The original position of each byte, and of the end. Masked texts are far below 4 GiB.
+    /// The original position of each byte, and of the end. Masked texts are far smaller than 4 GiB.
     places: Vec<u32>,
 }
 
 impl Plain {
-    /// The original position of a byte.
+    /// Returns the original position of a byte.
     pub(super) fn at(&self, index: usize) -> usize {
         self.places.get(index).map_or(0, |place| *place as usize)
     }
 }
 
-/// The text decoded once, twice, and so on while it contains escapes.
+/// Returns the text decoded once, twice, and so on while it contains escapes.
 pub(super) fn layers(text: &[u8]) -> impl Iterator<Item = Plain> {
     std::iter::successors(undone(text), |plain| {
         let next = undone(&plain.bytes)?;
@@ -34,7 +34,7 @@ pub(super) fn layers(text: &[u8]) -> impl Iterator<Item = Plain> {
     .take(MAX_LAYERS)
 }
 
-/// The position of an escape that the end of a text may have split.
+/// Returns the position of an escape that the end of a text may have split.
 pub(super) fn halved(text: &[u8]) -> Option<usize> {
     let from = text.len().saturating_sub(MAX_BYTES);
     let at = from + text[from..].iter().rposition(|byte| b"\\&%".contains(byte))?;
@@ -43,7 +43,7 @@ pub(super) fn halved(text: &[u8]) -> Option<usize> {
     (goes_on && read(&text[at..]).is_none()).then_some(at)
 }
 
-/// Decodes one layer; `None` if there is no escape.
+/// Decodes one layer. Returns `None` if the text contains no escape.
 fn undone(text: &[u8]) -> Option<Plain> {
     if text.len() > u32::MAX as usize || !text.iter().any(|byte| b"\\&%".contains(byte)) {
         return None;
@@ -83,7 +83,7 @@ enum Meant {
     Byte(u8),
 }
 
-/// Decodes the escape at the beginning of a text. Returns its length too.
+/// Decodes the escape at the beginning of a text. Returns the meaning and the length of the escape.
 fn read(text: &[u8]) -> Option<(Meant, usize)> {
     let sign = |sign: char, count: usize| Some((Meant::Sign(sign), count));
     match text {
