@@ -1,6 +1,6 @@
 //! All servers together: their tools as one source, their status, and the operations on them.
 //!
-//! The hub holds no connection; each server has a task that holds one.
+//! The hub holds no connection; the task of each server holds it.
 
 pub(super) mod known;
 pub(super) mod name;
@@ -90,8 +90,8 @@ impl McpHub {
         Self { shared, stop: CancellationToken::new() }
     }
 
-    /// Adds servers and starts to connect. Waits for the required servers: after five attempts, three seconds
-    /// apart, startup fails. (SK-A12)
+    /// Adds servers and starts to connect. Waits for the required servers: after five attempts,
+    /// three seconds apart, startup fails. (SK-A12)
     pub async fn start(&self, servers: Vec<McpServer>) -> Result<(), McpError> {
         for (index, server) in servers.iter().enumerate() {
             server.check()?;
@@ -176,8 +176,7 @@ impl McpHub {
         core.known().listed.tools = tools.filter_map(|tool| tool.clone().masked(&mask).ok()).collect();
     }
 
-    /// Removes a server and the tools recalled for it. A later server
-    /// with the same name starts without tools.
+    /// Removes a server and the tools recalled for it. A later server with the same name starts without tools.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
         // The lock is held so that a concurrent rebuild does not assign names to the server's tools again.
         let made = self.shared.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,8 +267,7 @@ impl McpHub {
     pub async fn begin_sign_in_for(&self, name: &str, scopes: &[String]) -> Result<SignInPage, McpError> {
         self.sign_in(name)?.begin(scopes).await
     }
-    /// Completes a sign-in with the parameters of the browser's redirect.
-    /// The server is then connected immediately.
+    /// Completes a sign-in with the parameters of the browser's redirect. The server is then connected immediately.
     pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
         self.sign_in(name)?.finish(back).await?;
         self.shared.core(name)?.comes_back();
@@ -392,8 +390,7 @@ impl Shared {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops a server. Keeps the server's task until it has ended, so
-    /// that stopping the hub can wait for the task.
+    /// Stops a server. Keeps the server's task until it has ended, so that stopping the hub can wait for the task.
     fn let_go(&self, entry: Entry) {
         entry.core.signals.stop.cancel();
         let mut leaving = self.leaving();
@@ -405,8 +402,8 @@ impl Shared {
         self.offer.names()
     }
 
-    /// Returns the name of a tool; `None` while an earlier server that has not responded may claim the name.
-    /// The first configured server has the first choice, even if it takes long to respond.
+    /// Returns the name of a tool; `None` while an earlier server that has not responded may claim the name. The first
+    /// configured server has the first choice, even if it takes long to respond.
     fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
         let given = self.names().given(&core.config.name, tool);
         if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
@@ -446,8 +443,7 @@ impl Shared {
 
     /// Builds the list of tools again.
     fn rebuild(&self) {
-        // The list is locked before the servers are read, so that the last
-        // list built reflects the last state read.
+        // The list is locked before the servers are read, so that the last list built reflects the last state read.
         let mut made = self.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cores: Vec<_> =
             self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();

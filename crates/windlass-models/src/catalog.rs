@@ -1,4 +1,5 @@
-//! Finds models by name: splits `provider/model`, determines the URL and the key, and reports a missing one.
+//! Finds models by name: splits `provider/model`, determines the URL and
+//! the key, and reports a missing URL or key.
 //!
 //! This module sends no request. All models share one HTTP client.
 
@@ -93,8 +94,8 @@ impl ProviderCatalog {
         let built = reqwest::Client::builder()
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            // On a redirect to another host, the client drops only `Authorization`; a key in another header would be
-            // sent there.
+            // On a redirect to another host, the client drops only `Authorization`, and would
+            // send a key in another header to that host.
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?;

@@ -190,8 +190,8 @@ pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     }
 }
 
-/// Returns the class by the message text. Some providers report a prompt that
-/// is too long, or a wrong key, only there.
+/// Returns the class by the message text. Some providers report a prompt that is too
+/// long, or a wrong key, only in this text.
 fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClass> {
     let message = message.to_ascii_lowercase();
     let has = |needle: &str| message.contains(needle);

@@ -64,7 +64,8 @@ impl MessagesWire {
             head: head(&address(endpoint), headers)?,
             is_vertex,
             default_output_tokens: match snapshot {
-                // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
+                // In a cloud, the name identifies the maker's model. Behind another
+                // endpoint, the name may identify any model.
                 _ if !is_own && endpoint.preset.cloud.is_none() => OTHER_OUTPUT_TOKENS,
                 Some(spec) => spec.max_output_tokens.unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS),
                 None if is_fourth_generation(model) => 64_000,

@@ -108,7 +108,7 @@ pub(super) fn has_field(item: &Value, field: &str) -> bool {
     whole(item).get(field).is_some()
 }
 
-/// Builds the item of a block that was stored without one; `None` if the wire needs none.
+/// Builds the item of a block that was stored without an item. Returns `None` if the wire needs none.
 #[cfg(any(test, feature = "bedrock"))]
 pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     if let Own::Call { asked, .. } = own

@@ -39,7 +39,7 @@ pub(super) struct ProviderModel {
     spec: Option<ModelSpec>,
     origin: Arc<Origin>,
     channel: Channel,
-    /// Whether requests to this model on the chat wire carry prompt-cache markers.
+    /// Whether requests to this model on the chat wire contain prompt-cache marks.
     marked: bool,
 }
 

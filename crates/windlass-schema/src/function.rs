@@ -298,7 +298,7 @@ impl Transform for CleanForModels {
                 description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
             *description = paragraphs.join("\n\n");
         }
-        // These defaults are self-evident; the tool's description contains all others.
+        // These defaults are self-evident; the tool's description contains all other defaults.
         if schema.get("default").is_some_and(|it| [json!(null), json!(false), json!([])].contains(it)) {
             schema.remove("default");
         }

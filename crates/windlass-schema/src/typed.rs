@@ -50,7 +50,7 @@ pub struct TypedContent {
 pub enum ContentKind {
     /// Plain text.
     Text,
-    /// An HTML page, which must only be displayed in a sandboxed frame.
+    /// An HTML page. Clients must display it only in a sandboxed frame.
     Html,
     /// Markdown.
     Markdown,

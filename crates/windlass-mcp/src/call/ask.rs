@@ -40,7 +40,7 @@ pub(crate) enum Parked {
         /// Earlier questions and answers, for a call that may be repeated.
         known: Vec<Known>,
     },
-    /// A sign-in is required. The server did not carry out the call.
+    /// A sign-in is required. The server did not execute the call.
     SignIn,
     /// All input is answered, but a sign-in is required or the server is unreachable.
     Ready {

@@ -79,7 +79,7 @@ enum Outcome {
     Unreached(String),
     /// The server did not execute the request, for the given reason.
     NotDone(String),
-    /// It is unknown whether the server executed the request.
+    /// The server may or may not have executed the request.
     Lost(String),
 }
 

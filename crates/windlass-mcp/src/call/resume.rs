@@ -166,7 +166,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// A user reports a completed sign-in, possibly through another process. The server is tried
+    /// Handles a user's report of a completed sign-in, possibly through another process. The server is tried
     /// again before a new sign-in is requested.
     fn signed_in_elsewhere(&self) {
         self.core.comes_back();

@@ -36,8 +36,8 @@ struct Kept {
     expiry: AbortHandle,
 }
 
-/// Maximum number of held calls of a server. A further call cancels the oldest one. Each held
-/// call keeps a request open at the server.
+/// Maximum number of held calls of a server. If the limit is reached, a further call cancels the oldest one.
+/// Each held call keeps a request open at the server.
 const MAX_HELD: usize = 64;
 
 impl Held {

@@ -85,7 +85,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     }
 }
 
-/// Connects with the handshake that worked last, or with the other one.
+/// Connects with the handshake that worked last, or with the other handshake.
 async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Failed> {
     let mut opened = open(core, *lifecycle).await;
     if let Err(Failed::OtherLifecycle(why)) = &opened {

@@ -227,7 +227,7 @@ impl SignIn {
         // Another process may have signed in with a newly registered client.
         if manager.as_ref().is_none_or(|known| known.client != stored.client_id) {
             let (mut fresh, _, noticed) = self.manager(None).await?;
-            // Tokens of another issuer are not sent to this one; the library drops them.
+            // Tokens of another issuer are not sent to this issuer; the library drops them.
             if !fresh.initialize_from_store().await? {
                 return Ok(None);
             }

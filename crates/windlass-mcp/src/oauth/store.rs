@@ -20,7 +20,7 @@ use crate::mask::Masks;
 pub trait TokenStore: Send + Sync {
     /// Reads a value. The error must not contain the value.
     async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
-    /// Writes a value, replacing an earlier one.
+    /// Writes a value. Replaces an earlier value of the same name.
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
     /// Deletes a value if it exists.
     async fn remove(&self, name: &str) -> Result<(), String>;

@@ -94,8 +94,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The last line if it has no newline and is a message. An incomplete line is dropped, because a truncated id may
-    /// be another request's. The end of the connection then leaves the outcome of its request unknown.
+    /// Returns the last line if it has no newline and is a message. An incomplete line is dropped,
+    /// because its truncated id may belong to another request. The end of the connection then
+    /// leaves the outcome of its request unknown.
     fn last(&mut self) -> Option<Line> {
         self.long = None;
         match parse_line(&std::mem::take(&mut self.line))? {

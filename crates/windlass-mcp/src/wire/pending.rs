@@ -13,8 +13,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use crate::health::{Log, OUR_OWN};
 use crate::wire::lines::{Line, Recipient, Unreadable};
 
-/// The error code of a request whose outcome is unknown, because an unreadable message may have answered it.
-/// The protocol reserves no code near this one.
+/// The error code of a request whose outcome is unknown, because an unreadable message may have been its
+/// answer. The protocol reserves no code near this one.
 pub(crate) const OUTCOME_UNKNOWN: ErrorCode = ErrorCode(i32::MIN);
 
 /// Maximum number of logged lines outside the protocol. A server may print endless logs to stdout, which must

@@ -22,7 +22,7 @@ pub(crate) struct Chunk<'a> {
     /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
-    /// The first alternative. Requests never ask for more than one.
+    /// The first alternative. Requests never ask for more than one alternative.
     #[serde(borrow)]
     pub choices: Choices<'a>,
     /// Total token counts, in a separate chunk or with the last choice.

@@ -93,7 +93,7 @@ impl Dialect {
 const ZAI: &[(&str, StopReason)] =
     &[("model_context_window_exceeded", StopReason::MaxTokens), ("sensitive", StopReason::Refusal)];
 
-/// The reasons that chat endpoints share, in the spellings that compatible servers use.
+/// Maps the reasons that chat endpoints share, in the spellings that compatible servers use.
 fn common(reason: &str) -> Option<StopReason> {
     Some(match reason {
         "stop" | "end" | "eos" | "end_turn" | "stop_sequence" => StopReason::End,

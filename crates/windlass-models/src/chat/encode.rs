@@ -122,7 +122,7 @@ struct Writer<'a, 'b> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes the instructions as one system message, because many endpoints accept only one.
+    /// Writes the instructions as one system message, because many endpoints accept only one such message.
     fn instructions(&mut self) -> Result<(), ModelError> {
         let mut joined = String::new();
         let mut add = |text: &str| {

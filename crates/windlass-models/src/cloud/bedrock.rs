@@ -160,7 +160,7 @@ impl Account {
 }
 
 impl Settings {
-    /// Finds the region and the credentials. The error names a missing one.
+    /// Finds the region and the credentials. The error names the missing setting.
     async fn connect(&self) -> Result<BedrockRuntime, ModelError> {
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::disabled())

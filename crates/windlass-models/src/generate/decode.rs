@@ -149,7 +149,7 @@ impl GenerateDecoder {
         Ok(())
     }
 
-    /// Adds text to the last block, or begins one. A second signed part begins a separate block.
+    /// Adds text to the last block, or begins a block. A second signed part begins a separate block.
     fn text(&mut self, kind: Kind, item: Map<String, Value>, text: String, deltas: &mut VecDeque<Delta>) {
         let is_signed = signature(&item).is_some();
         if text.is_empty() && !is_signed {

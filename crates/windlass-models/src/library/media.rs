@@ -22,7 +22,7 @@ pub(crate) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, Mod
     })
 }
 
-/// An image inside a tool's result.
+/// Converts an image inside a tool's result.
 pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResultContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => ToolResultContent::Image(image),

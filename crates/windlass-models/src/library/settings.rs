@@ -78,7 +78,7 @@ pub(crate) fn apply(
         body.insert("generationConfig".to_owned(), json!({"thinkingConfig": {"includeThoughts": true}}));
     }
     if facts.kind == WireKind::OpenaiResponses {
-        // By default, the provider stores a copy of everything.
+        // By default, the provider stores a copy of every request and reply.
         body.insert("store".to_owned(), Value::Bool(false));
     }
     if let Some(wanted) = &settings.output_schema {
@@ -100,7 +100,8 @@ fn map_reasoning(
 ) {
     match (facts.kind, reasoning) {
         (WireKind::Anthropic, Some(wanted)) => {
-            // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
+            // In a cloud, the name identifies the maker's model. Behind another
+            // endpoint, the name may identify any model.
             let claude = facts.spec.filter(|_| facts.preset.cloud.is_some());
             let levels = claude.filter(|spec| !spec.reasoning.levels.is_empty());
             let budget = match (wanted, levels) {

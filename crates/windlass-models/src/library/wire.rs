@@ -48,7 +48,8 @@ impl LibraryWire {
                 let own = endpoint.preset.dialect == Some(anthropic::ANTHROPIC.name);
                 let dialect = if own { &anthropic::ANTHROPIC } else { &MESSAGES_COMPATIBLE };
                 let config = AnthropicConfig::with_key(dialect, key).with_base_url(base_url);
-                // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
+                // In a cloud, the name identifies the maker's model. Behind another
+                // endpoint, the name may identify any model.
                 let namesake = if endpoint.preset.cloud.is_some() { &anthropic::ANTHROPIC } else { dialect };
                 let cap = namesake.default_max_tokens(model).unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS);
                 Self::Messages(Box::new(messages(config, model, cap)))
@@ -125,7 +126,8 @@ fn marked(wire: &Messages, cache: CacheMarks) -> Messages {
     wire
 }
 
-/// The library builds this wire only inside a client; the client's transport is not used.
+/// Builds a wire of the messages API. The library builds it only inside a
+/// client; the client's transport is not used.
 fn messages(config: AnthropicConfig, model: &str, output_cap: u64) -> Messages {
     config
         .connect(rig_reqwest::ReqwestClient::default())

@@ -50,7 +50,7 @@ enum Kind {
     Thinking,
     Redacted,
     Call,
-    /// A hosted tool's item, or an unknown one.
+    /// The item of a hosted tool, or an item of an unknown type.
     Opaque,
     /// Names the fallback model that replaced the requested one before any output.
     Fallback,
@@ -145,7 +145,7 @@ impl MessagesDecoder {
         }
         let at = self.blocks.iter().rposition(|block| block.index == index && !block.stopped);
         let Some(at) = at else {
-            // Late deltas are ignored unless they carry visible content.
+            // Late deltas are ignored unless they contain visible content.
             let is_seen = matches!(kind, "text_delta" | "thinking_delta" | "input_json_delta");
             return if is_seen || !begun {
                 Err(malformed("a delta for a block that is not open"))
@@ -398,7 +398,8 @@ fn rest(data: &[u8]) -> Map<String, Value> {
     delta
 }
 
-/// Merges a delta into an item: text and lists are appended, objects merged by key, anything else replaced.
+/// Merges a delta into an item: text and lists are appended, objects are
+/// merged by key, and other values are replaced.
 fn merge(item: &mut Map<String, Value>, delta: Map<String, Value>) {
     for (key, value) in delta {
         match (item.get_mut(&key), value) {

@@ -135,7 +135,8 @@ fn claude(spec: Option<ModelSpec>, wanted: Thinking, max_tokens: Option<u64>) ->
 
 /// Encodes thinking for other endpoints. Also returns the output cap that a budget requires.
 fn elsewhere(facts: &Facts<'_>, wanted: Thinking) -> (Mapping, Option<u64>) {
-    // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
+    // In a cloud, the name identifies the maker's model. Behind another
+    // endpoint, the name may identify any model.
     let claude = facts.spec.filter(|_| facts.preset.cloud.is_some());
     let budget = match (wanted, claude.filter(|spec| !spec.reasoning.levels.is_empty())) {
         (Thinking::Budget(tokens), _) => tokens,

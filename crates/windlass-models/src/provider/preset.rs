@@ -88,7 +88,7 @@ pub(crate) fn by_name(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
-/// Every provider in the table.
+/// Returns every provider in the table.
 pub(crate) fn all() -> &'static [Preset] {
     PRESETS
 }

@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     Function,
     /// A call of a tool with free text as its input.
     Custom,
-    /// A hosted tool's item, or an unknown one.
+    /// The item of a hosted tool, or an item of an unknown type.
     Opaque,
 }
 

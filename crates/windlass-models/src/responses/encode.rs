@@ -158,7 +158,7 @@ impl<'a> Writer<'a, '_> {
     }
 
     fn assistant(&mut self, items: &'a [Item<'a>]) {
-        // Without a stored copy, reasoning without encrypted content is
+        // Without a stored copy, reasoning that has no encrypted content is
         // not sent, so the item after it has no pair.
         let mut is_unpaired = false;
         for item in items {

@@ -38,7 +38,7 @@ pub(super) fn encode(
     if let Some(thinking) = options.thinking {
         reasoning(facts.preset, &wire.model, thinking).apply(&mut body, facts)?;
     }
-    // By default, the provider stores a copy of everything.
+    // By default, the provider stores a copy of every request and reply.
     body.insert("store".to_owned(), false.into());
     settings::merge(&mut body, extra_body);
     body.insert("stream".to_owned(), true.into());

@@ -208,7 +208,7 @@ fn odd() -> Vec<String> {
     ])
 }
 
-/// A call of a tool that takes free text.
+/// Returns the frames of a call of a tool that takes free text.
 fn custom_call() -> Vec<String> {
     let custom = |id: Option<&str>, input: &str| {
         let mut call = json!({"index": 0, "custom": {"input": input}});

@@ -105,7 +105,7 @@ fn refusal() -> Vec<String> {
     ]
 }
 
-/// A call of a tool with free text as its input.
+/// Returns the frames of a call of a tool with free text as its input.
 fn custom() -> Vec<String> {
     let call = |status: &str, input: &str| {
         json!({"id": "ctc_1", "type": "custom_tool_call", "status": status, "call_id": "call_A", "name": "shell",
@@ -127,7 +127,7 @@ fn custom() -> Vec<String> {
     ]
 }
 
-/// The reply of a gateway that omits positions and beginnings, and
+/// Returns the reply of a gateway that omits positions and beginnings, and
 /// sends the encrypted content only at the end.
 fn bare() -> Vec<String> {
     let reasoning = |ciphertext: Value| {
@@ -154,7 +154,7 @@ fn bare() -> Vec<String> {
     ]
 }
 
-/// A hosted tool's item, and items that only the final statement contains.
+/// Returns a reply with a hosted tool's item, and with items that only the final statement contains.
 fn hosted() -> Vec<String> {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
         "action": {"type": "search", "query": "rust"}});

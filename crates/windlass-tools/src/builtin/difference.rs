@@ -1,4 +1,4 @@
-//! Previews a file change as a unified diff for the people who approve it.
+//! Previews a file change as a unified diff for the users who approve the change.
 //!
 //! The same file and change always produce the same text: no time limit affects the diff. Any other file
 //! content produces a different text, even if it differs far from the change.

@@ -167,7 +167,7 @@ impl Tasks {
         task.blocked_by.iter().filter(is_open).map(u32::to_string).collect()
     }
 
-    /// Whether a task depends on itself, directly or through others.
+    /// Whether a task depends on itself, directly or through other tasks.
     fn is_circular(&self, id: u32) -> bool {
         let (mut seen, mut next) = (Vec::new(), vec![id]);
         while let Some(at) = next.pop() {

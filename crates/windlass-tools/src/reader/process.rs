@@ -21,9 +21,9 @@ const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Whether this program can be started as a reader.
 static IS_READER: AtomicBool = AtomicBool::new(false);
 
-/// Serves as a document reader if the program was started as one, and then does not return. Otherwise enables
-/// [`Reader::this_program`](super::Reader::this_program). Call this function first in `main`, before the
-/// program starts threads or opens files.
+/// If the program was started as a document reader, serves as the reader and does not return. Otherwise
+/// enables [`Reader::this_program`](super::Reader::this_program). Call this function first in `main`, before
+/// the program starts threads or opens files.
 pub fn reader_main() {
     IS_READER.store(true, Ordering::Relaxed);
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT) {

@@ -14,7 +14,7 @@ const PART: &str = "word/document.xml";
 /// Maximum size of this part, in bytes. A book has far less.
 const MAX_PART_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
-/// Deepest heading level in Markdown. Word has nine levels.
+/// Maximum heading level in Markdown. Word has nine levels.
 const MAX_HEADING: usize = 6;
 
 /// Extracts the text of a document.

@@ -102,7 +102,7 @@ pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Resu
         .map_err(failed)?;
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let system = SYSTEM.iter().map(|path| (path, looks)).chain(DEVICES.iter().map(|path| (path, devices)));
-    // Only links of the system are followed, but no link that a command may have created.
+    // Only links of the system are followed. A link that a command may have created is not followed.
     let is_the_systems = |link: &Path| !places.iter().any(|place| link.starts_with(&place.path));
     for (path, access) in system {
         let path = Path::new(path);

@@ -182,12 +182,12 @@ fn pairs() -> Result<Vec<SeccompRule>, String> {
     kinds.iter().map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xf), *kind as u64)])).collect()
 }
 
-/// A condition: the argument has this bit.
+/// Creates a condition: the argument has this bit.
 fn has(argument: u8, bit: u32) -> (u8, SeccompCmpOp, u64) {
     (argument, SeccompCmpOp::MaskedEq(bit.into()), bit.into())
 }
 
-/// A rule whose conditions must all hold.
+/// Creates a rule whose conditions must all hold.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
     let conditions: Result<Vec<_>, _> = conditions
         .iter()

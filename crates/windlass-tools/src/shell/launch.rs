@@ -333,7 +333,7 @@ fn checked(returned: libc::c_int) -> io::Result<()> {
 /// Forks this process into new namespaces.
 unsafe fn clone(namespaces: libc::c_int) -> libc::pid_t {
     let flags = (namespaces | libc::SIGCHLD) as libc::c_ulong;
-    // SAFETY: without a separate stack, the child continues on a copy of this one.
+    // SAFETY: the child gets no separate stack, so it continues on a copy of the parent's stack.
     unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as libc::pid_t }
 }
 

@@ -1,4 +1,5 @@
-//! The mounts of a command: everything is read-only except its writable places, and `/proc` shows its own processes.
+//! The mounts of a command: all files are read-only except its writable
+//! places, and `/proc` shows its own processes.
 //!
 //! Landlock does not cover modes, owners, times and attributes of files; a read-only mount protects them. The sandbox
 //! determines which files can be read or changed.
@@ -34,7 +35,7 @@ impl Places {
         opened.sort_by(|one, other| one.path.cmp(&other.path));
         let mut places: Vec<(PathBuf, Place)> = Vec::new();
         for Opened { path, handle } in opened {
-            // The parent place includes this one.
+            // The parent place includes this path.
             if places.iter().any(|(above, _)| path.starts_with(above)) {
                 continue;
             }
@@ -58,7 +59,8 @@ impl Places {
         Self(Vec::new())
     }
 
-    /// Makes everything read-only except these places. Descriptors opened earlier still refer to the old mounts.
+    /// Makes all files read-only except these places. Descriptors that were
+    /// opened earlier still refer to the old mounts.
     ///
     /// # Safety
     ///
@@ -117,8 +119,8 @@ impl Place {
     }
 }
 
-/// Creates separate mounts: writable places, everything else read-only, and a `/proc` of the namespace's processes. If
-/// mounting `/proc` is forbidden, it stays unchanged; the kernel protects the secrets in it.
+/// Creates separate mounts: writable places, everything else read-only, and a `/proc` of the namespace's
+/// processes. If the mount of `/proc` is forbidden, `/proc` is unchanged; the kernel protects its secrets.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
 //! The web: `WebFetch` reads a page, `WebSearch` finds pages. (LM-T7, LM-T8)
 //!
 //! Content from outside is marked as untrusted data. Reading from a host in the settings needs no approval.
-//! Any other host requires approval, because a URL carries data out.
+//! Any other host requires approval, because a URL can send data to its host.
 
 mod address;
 mod fetch;

@@ -54,7 +54,7 @@ pub enum Provider {
     SearXng {
         /// The instance's base URL.
         base_url: String,
-        /// Reference to a bearer token, if a proxy in front requires one.
+        /// Reference to a bearer token, if a proxy in front of the instance requires a token.
         #[serde(default)]
         api_key: Option<String>,
     },
@@ -100,7 +100,7 @@ struct Arguments {
 /// The protocol of a search engine.
 #[async_trait]
 trait Engine: Send + Sync {
-    /// The display name.
+    /// Returns the display name.
     fn name(&self) -> &'static str;
     /// Builds the request for a query.
     fn request(&self, base: &Url, query: &str, count: usize, key: Option<&Secret>)

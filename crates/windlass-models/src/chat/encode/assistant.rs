@@ -214,7 +214,8 @@ struct SentCall<'a> {
 }
 
 impl Turn<'_> {
-    /// Adds a reasoning block: as a content part if its item is one, otherwise as fields of the message.
+    /// Adds a reasoning block: as a content part if the item is a content
+    /// part, otherwise as fields of the message.
     fn reasoning(&mut self, item: Value, shown: &str) {
         if item.get("type").is_some() {
             self.content.push(Segment::Item(item));

@@ -1,6 +1,6 @@
 //! The model library as the oracle of the messages decoder.
 //!
-//! The library ends a reply at the last event but one. In Windlass, a reply is complete with `message_stop`.
+//! The library ends a reply at the last event but one. In Windlass, `message_stop` completes a reply.
 
 use crate::config::WireKind;
 use crate::failure;

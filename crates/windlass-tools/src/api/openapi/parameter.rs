@@ -177,7 +177,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The values of a schema's `enum` and `const`.
+/// Returns the values of a schema's `enum` and `const`.
 fn values(schema: &Value) -> impl Iterator<Item = &Value> {
     let listed = schema.get("enum").and_then(Value::as_array);
     listed.into_iter().flatten().chain(schema.get("const"))

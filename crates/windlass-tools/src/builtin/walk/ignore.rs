@@ -16,7 +16,8 @@ pub(super) const FILE: &str = ".gitignore";
 /// Maximum number of bytes read from a `.gitignore` file. The largest widely used template has 10 KB.
 const MAX_BYTES: u64 = 256 * 1024;
 
-/// The patterns that apply in a directory: those of its own file before those of the directories above.
+/// The patterns that apply in a directory: the patterns of its own
+/// file before those of the directories above.
 #[derive(Clone, Default)]
 pub(super) struct Patterns(Option<Rc<Level>>);
 
