@@ -242,7 +242,7 @@ impl ProviderCatalogBuilder {
         self
     }
 
-    /// Uses the caller's HTTP client, with its proxies, certificates and middleware. (LM-G7) Its redirect policy must
+    /// Uses the caller's HTTP client, with its proxies, certificates and middleware. (LM-G7) The client must
     /// not follow redirects to other hosts, because reqwest forwards keys in custom headers.
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http = Some(client);

@@ -125,8 +125,8 @@ fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     })
 }
 
-/// Returns the field that each assistant message must have: that of DeepSeek and MiMo, or the field that the
-/// table names for the model, also behind a gateway.
+/// Returns the field that each assistant message must have. The endpoints of DeepSeek and MiMo, and models
+/// that the table marks, require `reasoning_content`, also behind a gateway.
 fn reasoning_field(endpoint: &Endpoint, model: &str) -> Option<&'static str> {
     let base_url = endpoint.base_url.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_own =

@@ -1,7 +1,7 @@
 //! The requests that a server has not answered, and the errors that replace unreadable answers.
 //!
-//! Both stream transports (a process and HTTP+SSE) use this module, because the protocol library drops a
-//! message that it cannot parse, so that the request times out. The module never retries a request.
+//! Both stream transports (a process and HTTP+SSE) use this module. The protocol library drops a message that
+//! it cannot parse, so that the request would time out. The module never retries a request.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl PendingRequests {
     }
 
     /// Fails the request whose answer is unreadable. If the answer has no id, the outcome of every open
-    /// request is unknown: one of them was answered, and the others may still be running.
+    /// request is unknown. One of them was answered, and the others may still be running.
     fn fail_requests(&mut self, Unreadable { recipient, why }: Unreadable) {
         let is_answer = recipient != Recipient::None;
         let failed = match recipient {

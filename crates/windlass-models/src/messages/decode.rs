@@ -1,7 +1,8 @@
 //! Decodes the reply of a messages endpoint from its events.
 //!
-//! Each content block becomes one block, in the provider's order. The decoder keeps its item if the provider
-//! would accept the item in a later request: thinking with its signature, a call with an object as its input.
+//! Each content block becomes one block, in the provider's order. The decoder keeps its item if
+//! the provider would accept the item in a later request. Examples are thinking with its
+//! signature, and a call with an object as its input.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

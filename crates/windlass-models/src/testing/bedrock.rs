@@ -98,8 +98,8 @@ fn event(kind: &str, payload: &Value) -> Vec<u8> {
     frame("event", kind, payload)
 }
 
-/// Encodes one message: a prelude of both lengths with its checksum, string headers, the payload, and a
-/// checksum of the whole message (the AWS specification "Amazon Event Stream").
+/// Encodes one message of the AWS specification "Amazon Event Stream". It has a prelude of both lengths with
+/// its checksum, string headers, the payload, and a checksum of the whole message.
 fn frame(message_type: &str, kind: &str, payload: &Value) -> Vec<u8> {
     /// The type byte of a string header.
     const STRING: u8 = 7;

@@ -174,7 +174,7 @@ fn reasoning_details() -> Vec<String> {
     ])
 }
 
-/// Content in parts: reasoning as Mistral streams it, text, and parts of other kinds.
+/// Returns content in parts: reasoning as Mistral streams it, text, and parts of other kinds.
 fn content_parts() -> Vec<String> {
     let thinking = |text: &str| json!([{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]);
     finished(vec![
@@ -191,8 +191,8 @@ fn content_parts() -> Vec<String> {
     ])
 }
 
-/// Late reasoning, text between calls, a call with a provider-specific field, arguments that begin with a literal
-/// `null`, and another alternative.
+/// Returns an unusual reply: late reasoning, text between calls, a call with a provider-specific field,
+/// arguments that begin with a literal `null`, and another alternative.
 fn odd() -> Vec<String> {
     let extra = json!({"google": {"thought_signature": "SIG"}});
     let signed = json!({"index": 0, "id": "call_A", "type": "function", "extra_content": extra,

@@ -40,7 +40,8 @@ fn ok() -> Vec<String> {
     ]
 }
 
-/// Separate signatures, a call without arguments or an id, an image, an unknown part, and a part without content.
+/// Returns an unusual reply: separate signatures, a call without arguments or an id, an image, an unknown
+/// part, and a part without content.
 fn odd() -> Vec<String> {
     vec![
         chunk(json!([{"thoughtSignature": "FIRST"}]), None),

@@ -1,9 +1,9 @@
 //! A model provider that replays difficult cases of the real wire formats over plain TCP, and keeps every request.
 //!
-//! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport:
-//! `@clean` closes the connection after the last frame, `@reset` resets the connection in the middle of the
-//! body, `-307`, `-429`, `-529`, `-502html` and `-html200` send a status or page, `-noheaders` never
-//! responds, `-headers` sends endless headers, `-plain` sends plain text, and `-stall` stops in the middle.
+//! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport.
+//! `@clean` closes the connection after the last frame, and `@reset` resets it in the middle of the body.
+//! `-307`, `-429`, `-529`, `-502html` and `-html200` send a status or page. `-noheaders` never responds, and
+//! `-headers` sends endless headers. `-plain` sends plain text, and `-stall` stops in the middle.
 
 mod anthropic;
 mod bedrock;

@@ -1,5 +1,5 @@
-//! Reads PDF, HTML, Word and search results in a separate process, because a hostile file can make a parser overflow
-//! the stack, abort, or exhaust the memory.
+//! Reads PDF, HTML, Word and search results in a separate process. The reason: a hostile file can make a
+//! parser overflow the stack, abort, or exhaust the memory.
 //!
 //! The reader process drops its rights before it reads a byte (`confine.rs`). If the process crashes or
 //! exceeds a limit, one read fails. A program that embeds the library must call [`reader_main`] first in

@@ -1,4 +1,4 @@
-//! The system calls that a command cannot make: those that inspect other processes, change the machine, create a
+//! The system calls that a command cannot make. They inspect other processes, change the machine, create a
 //! namespace with full rights, or open a socket.
 //!
 //! The filter is a deny list, because programs need hundreds of calls and new ones appear every year.
