@@ -59,7 +59,7 @@ pub enum McpError {
         /// The server's message.
         message: String,
     },
-    /// The prompt requires input before it is returned. Input is only supported for tool calls.
+    /// The prompt requires input before the server returns it. Only tool calls support input.
     #[error(
         "the prompt `{prompt}` of the server `{server}` requires input; servers can request input only \
          during a tool call"

@@ -103,7 +103,7 @@ impl Masks {
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        // A panic cannot leave the masks invalid: each change replaces complete masks.
+        // A panic cannot leave a mask incomplete: each change assigns whole masks.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

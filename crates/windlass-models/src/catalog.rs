@@ -29,7 +29,7 @@ pub struct ProviderCatalog {
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
 
-/// Vertex's location for all regions, as in its SDK.
+/// Vertex's location for all regions, as in Google's SDK.
 const VERTEX_LOCATION: &str = "global";
 
 /// Maximum number of cached models. Names come from configurations and users, so there are few. Above this
@@ -48,7 +48,7 @@ pub struct ProviderCatalogBuilder {
 pub struct ProviderStatus {
     /// The part of a model's name before the slash.
     pub name: String,
-    /// The environment variable of its key.
+    /// The environment variable of the provider's key.
     pub key_variable: String,
     /// Whether both the URL and the key are available.
     pub ready: bool,

@@ -1,6 +1,6 @@
 //! The clouds that need their own sign-in: names, addresses, and whether this build supports them.
 //!
-//! `bedrock.rs` and `vertex.rs` connect to them, each behind a cargo feature.
+//! `bedrock.rs` and `vertex.rs` connect to the clouds, each behind a cargo feature.
 
 #[cfg(feature = "bedrock")]
 pub(super) mod bedrock;

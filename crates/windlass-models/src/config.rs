@@ -86,7 +86,7 @@ pub struct ProviderConfig {
     pub api_key: Option<Secret>,
     /// How the key is sent.
     pub auth: Auth,
-    /// Additional headers; they replace those that the wire sets.
+    /// Additional headers. They replace headers of the same name that the wire sets.
     pub headers: Vec<(String, Secret)>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,

@@ -167,7 +167,7 @@ fn link_options(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Link
         ];
         headers.insert(name, value);
     } else if key.is_none() {
-        // Without a key, the wire sets an empty authentication header. Remove it.
+        // Without a key, the wire would send an empty authentication header, so the header is removed.
         removed = vec![
             AUTHORIZATION,
             HeaderName::from_static("x-api-key"),

@@ -429,7 +429,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether the server never received the request, because it is not connected.
+/// Whether the server never received the request, because no connection exists.
 fn never_left(error: &ServiceError) -> bool {
     if let ServiceError::TransportSend(error) = error
         && error.error.downcast_ref::<std::io::Error>().is_some()

@@ -14,6 +14,6 @@ pub(crate) struct Connection {
     pub peer: Peer<RoleClient>,
     pub calls: Arc<Calls>,
     pub info: ServerPeerInfo,
-    /// Distinguishes connections, because a held call belongs to one of them.
+    /// The number of the connection. A held call belongs to one connection.
     pub number: u64,
 }

@@ -1,7 +1,7 @@
 //! Handles the messages that a server sends without a request: progress, changed lists, log
 //! lines, questions and requests for completions.
 //!
-//! A question is routed to its call. Requests that the client does not support are rejected.
+//! Routes a question to its call, and rejects requests that the client does not support.
 
 use std::sync::Arc;
 

@@ -199,7 +199,8 @@ impl List {
         core.log.push(&format!("[windlass] kept the previous list of tools: {why}"));
     }
 
-    /// Handles a timeout while calls are in flight. The server may be busy, so its state does not change.
+    /// Handles a timeout while calls are in flight. The server may be busy, so a connected server stays up.
+    /// If it was already down, it stays down.
     fn is_silent(&mut self, core: &Core) {
         if is_up(core) {
             (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);

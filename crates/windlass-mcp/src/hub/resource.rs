@@ -29,7 +29,7 @@ use crate::result;
 pub struct McpResource {
     /// The server's name.
     pub server: String,
-    /// The URI; a template if it contains `{…}`.
+    /// The URI. It is a template if it contains `{…}`.
     pub uri: String,
     /// The resource's name at the server.
     pub name: String,

@@ -1,6 +1,6 @@
 //! The fields of a responses request other than its input.
 //!
-//! The instructions, which depend on the history, are not among them.
+//! The instructions depend on the history, so these fields do not include them.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};

@@ -25,7 +25,7 @@ pub(crate) enum Flow {
 pub(crate) struct EventReader {
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
-    /// The `event` field of the current event; empty if it has none.
+    /// The `event` field of the current event; empty if the event has none.
     name: String,
     /// The `data` lines of the current event, joined by line feeds.
     data: Vec<u8>,

@@ -54,7 +54,7 @@ impl LoggedRequest {
     }
 }
 
-/// A running provider; it stops when dropped.
+/// A running provider. Dropping it stops the server.
 pub struct ProviderServer {
     address: SocketAddr,
     log: Arc<Mutex<Vec<LoggedRequest>>>,

@@ -82,7 +82,7 @@ fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> Str
         return format!("[{} bytes of binary data, not shown]", bytes.len());
     }
     let text = match is_cut {
-        // If the truncation splits a character, remove the rest of it. It
+        // If the truncation splits a character, the rest of the character is removed: it
         // would hide the text before it from the mask.
         true => String::from_utf8_lossy(&mask.cut_bytes(text.trim_end_matches('\u{fffd}').as_bytes()))
             .into_owned(),

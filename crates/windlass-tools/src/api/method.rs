@@ -1,6 +1,6 @@
 //! The HTTP methods that a call may use.
 //!
-//! The settings of a service restrict them further.
+//! The settings of a service may restrict these methods further.
 
 use http::Method;
 
