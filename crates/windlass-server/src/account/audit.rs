@@ -1,8 +1,8 @@
 //! The audit log: who did what, as one chain of entries per workspace. An entry is written in the transaction of the
 //! change that it describes, or alone if there is no change.
 //!
-//! Entries are never changed or removed. Each entry contains the hash of the previous one. With a single noted hash,
-//! all entries up to it can be checked without the store (`verify.rs`).
+//! The server never changes or removes entries. Each entry contains the hash of the previous one. An auditor who has
+//! noted one hash can check all entries up to that hash without the store (`verify.rs`).
 
 pub mod answer;
 pub mod export;
@@ -24,7 +24,8 @@ const AUDIT: &str = "audit";
 /// Record kind of the chain heads. The key is the workspace.
 const HEAD: &str = "audit_head";
 
-/// Maximum length of a text of an entry, in characters. Texts such as email addresses come from clients.
+/// Maximum length of a text of an entry, in characters. A limit is needed, because clients choose texts such as email
+/// addresses.
 const TEXT_MAX_CHARS: usize = 256;
 /// Maximum size of an entry's details as JSON, in bytes.
 const DETAILS_MAX_BYTES: usize = 16 * 1024;
@@ -123,7 +124,7 @@ impl Note {
         self
     }
 
-    /// Sets how the actor reached the store, if not by a session or key.
+    /// Sets the access path of an actor who used neither a session nor a key.
     pub fn via(mut self, via: &str) -> Self {
         self.via = Some(via.to_owned());
         self
@@ -147,7 +148,8 @@ impl Note {
         self
     }
 
-    /// Adds another note to the same transaction. If both belong to one workspace, it follows this one.
+    /// Adds another note to the same transaction. If both notes belong to one workspace, the entry of `other` follows
+    /// this note's entry.
     pub(super) fn beside(mut self, other: Note) -> Self {
         self.beside.push(other);
         self

@@ -1,7 +1,7 @@
 //! An in-memory cache of records of one kind.
 //!
-//! It is valid for the newest change of that kind; any later change empties it. So a revocation by another process
-//! takes effect with the next request.
+//! The cached records are valid for the newest change of that kind; any later change empties the cache. So a revocation
+//! by another process takes effect with the next request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub(super) struct RecordCache<T>(Mutex<Known<T>>);
 struct Known<T> {
     /// The newest change of the kind at the time of reading.
     changes: u64,
-    /// `None` caches that a key has no record.
+    /// The value `None` means that the key has no record.
     records: HashMap<String, Option<Arc<T>>>,
 }
 
@@ -28,7 +28,7 @@ impl<T> Default for RecordCache<T> {
 }
 
 impl<T> RecordCache<T> {
-    /// Looks up a key, at the newest change of the kind. The outer `None` means that the record must be read.
+    /// Looks up a key, given the newest change of the kind. Returns an outer `None` if the caller must read the record.
     pub fn find(&self, changes: u64, key: &str) -> Option<Option<Arc<T>>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.changes == changes { known.records.get(key).cloned() } else { None }

@@ -18,9 +18,9 @@ use crate::account::sessions::session::{Client, SESSION};
 /// Record kind. The key is the digest of the secret.
 const KEY: &str = "key";
 
-/// Maximum number of keys of a user, one for each program.
+/// Maximum number of keys of a user, who needs one for each program.
 const KEYS_MAX: usize = 100;
-/// Number of attempts to write a key if the caller's session is refreshed concurrently.
+/// Maximum number of attempts to write a key while the caller's session is refreshed concurrently.
 const TRIES: usize = 5;
 
 /// Prefix of all keys, so that people and secret scanners recognize them.
@@ -36,7 +36,7 @@ pub struct ApiKey {
     pub name: String,
     /// Scopes. An empty list means all permissions of the user.
     pub scopes: Vec<Scope>,
-    /// First characters of the secret, by which people recognize the key.
+    /// First characters of the secret, so that users recognize the key.
     pub begins: String,
     pub created_at: Timestamp,
     /// Expiry; `None` means never.
@@ -64,7 +64,7 @@ pub struct KeyDraft {
 }
 
 impl Accounts {
-    /// Creates a key for the user at this machine's terminal. The second value is the secret, which cannot be read
+    /// Creates a key for the user at this machine's terminal. Returns the key and its secret, which cannot be read
     /// later.
     pub async fn add_key(&self, draft: KeyDraft) -> Result<(ApiKey, String), RecordError> {
         let workspace = self.refresh().await?.find(&draft.user).map(|user| user.workspace.clone());
@@ -98,7 +98,7 @@ impl Accounts {
                 return Err(AccountError::Forbidden(why.into()));
             }
             let end = keys.iter().find(|key| key.id == *id).and_then(|key| key.expires_at);
-            // A key that outlives the key that created it would circumvent the expiry of that one.
+            // A key must not outlive the key that created it: otherwise it would circumvent that key's expiry.
             draft.expires_at = [draft.expires_at, end].into_iter().flatten().min();
         }
         if draft.expires_at.is_some_and(|end| end <= self.clock.now()) {
@@ -152,7 +152,7 @@ impl Accounts {
         Ok((key, secret))
     }
 
-    /// The keys of a user, newest first, including expired ones.
+    /// Returns the keys of a user, newest first, including expired keys.
     pub async fn keys(&self, user: &Principal) -> Result<Vec<ApiKey>, StoreError> {
         let records = self.every(KEY, Some(user.as_str())).await?;
         let mut keys: Vec<ApiKey> = records.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -160,7 +160,7 @@ impl Accounts {
         Ok(keys)
     }
 
-    /// Number of keys of all users.
+    /// Returns the number of keys of all users.
     pub async fn count_keys(&self) -> Result<usize, StoreError> {
         Ok(self.every(KEY, None).await?.len())
     }
@@ -192,7 +192,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// The changes that revoke all keys of a user.
+    /// Returns the changes that revoke all keys of a user.
     pub(super) async fn key_ends(&self, user: &Principal) -> Result<Vec<RecordChange>, StoreError> {
         let records = self.every(KEY, Some(user.as_str())).await?;
         Ok(records.iter().map(|record| RecordChange::delete(KEY, &record.key, Expect::Any)).collect())
@@ -230,7 +230,7 @@ impl Accounts {
         }
         let Some(record) = self.records.get(KEY, digest).await? else { return Ok(None) };
         let key = Arc::new(read::<ApiKey>(record)?);
-        // Only hits are cached: an unauthenticated client could fill the cache with misses.
+        // Cache only hits: an unauthenticated client could fill the cache with misses.
         self.memory.keys.keep(changes, digest, Some(key.clone()));
         Ok(Some(key))
     }
@@ -249,7 +249,7 @@ mod tests {
     use crate::account::people::user::People;
     use crate::vault::Vault;
 
-    /// A store that counts single reads.
+    /// A store that counts reads of single records.
     struct Counting(MemoryStore, AtomicUsize);
 
     #[async_trait]

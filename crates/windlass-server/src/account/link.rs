@@ -1,7 +1,7 @@
 //! One-time links: to sign in, to register with an invitation, or to set a new password.
 //!
-//! Viewing a link does not use it, because mail scanners and previews open links, too. A link is used up in the
-//! transaction of the action that it permits.
+//! Viewing a link does not use it, because mail scanners and previews open links, too. The transaction of the action
+//! that a link permits also uses up the link.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
@@ -30,7 +30,7 @@ pub const LINK_MAX_S: u64 = 30 * 24 * 3_600;
 pub const DAY_S: u64 = 24 * 3_600;
 /// Lifetime of the startup link, in seconds: an hour. Each start replaces it.
 const START_S: u64 = 3_600;
-/// Maximum number of open links of a workspace: more than the invitations of a month.
+/// Maximum number of open links of a workspace: more than a workspace creates in a month.
 const LINKS_MAX: usize = 500;
 
 /// The purpose of a link.
@@ -46,7 +46,7 @@ pub enum LinkUse {
     Invite {
         /// Role of the account.
         role: Role,
-        /// The email address that it is restricted to; `None` allows any.
+        /// The email address that the invitation is restricted to; `None` allows any address.
         email: Option<String>,
     },
     /// Sets a new password.
@@ -63,7 +63,7 @@ pub struct Link {
     pub id: String,
     pub used_for: LinkUse,
     pub workspace: String,
-    /// The user who created it; `None` if it was created at this machine's terminal.
+    /// The user who created the link; `None` if the link was created at this machine's terminal.
     pub made_by: Option<Principal>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -79,7 +79,7 @@ pub enum Maker<'a> {
 }
 
 impl Accounts {
-    /// Creates a link. The second value is its token, which cannot be read later.
+    /// Creates a link. Returns the link and its token, which cannot be read later.
     pub async fn make_link(
         &self,
         maker: Maker<'_>,
@@ -147,7 +147,7 @@ impl Accounts {
         self.find_link(token).await.map(|(link, _)| link)
     }
 
-    /// Finds a valid link, and the change that uses it up.
+    /// Returns a valid link and the change that uses it up.
     pub(super) async fn find_link(&self, token: &str) -> Result<(Link, RecordChange), AccountError> {
         let record = self.records.get(LINK, &secret::hash(token)).await?.ok_or(AccountError::Link)?;
         let used = RecordChange::delete(LINK, &record.key, Expect::Version(record.version));
@@ -169,7 +169,7 @@ impl Accounts {
         self.open_session(&user, client, FirstRefresh::Now, vec![used, stands], note).await.map_err(used_up)
     }
 
-    /// The valid links of a workspace. Removes expired ones.
+    /// Returns the valid links of a workspace, and removes its expired links.
     pub async fn links(&self, workspace: &str) -> Result<Vec<Link>, StoreError> {
         let now = self.clock.now();
         let (mut links, mut old) = (Vec::new(), Vec::new());
@@ -190,7 +190,7 @@ impl Accounts {
         Ok(links)
     }
 
-    /// The changes that revoke all links that a user created.
+    /// Returns the changes that revoke all links that a user created.
     pub(super) async fn link_ends(
         &self,
         workspace: &str,
@@ -201,7 +201,7 @@ impl Accounts {
         Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
     }
 
-    /// The changes that revoke all links for setting a user's password.
+    /// Returns the changes that revoke all links for setting a user's password.
     pub(super) async fn reset_ends(
         &self,
         workspace: &str,

@@ -36,8 +36,8 @@ use crate::account::sessions::session::{Client, SESSION, Session, Tokens, ends_i
 
 /// Record kind of passwords. The key is the user, the owner is the workspace.
 const PASSWORD: &str = "password";
-/// Record kind of links from an OpenID Connect subject to an account. The key is the digest of issuer and subject. It
-/// is defined here because builds without the feature `openid` must also detect that users have registered.
+/// Record kind of links from an OpenID Connect subject to an account. The key is the digest of issuer and subject. The
+/// constant is in this module because builds without the feature `openid` must also detect that users have registered.
 pub(super) const SUBJECT: &str = "oidc_subject";
 
 #[derive(Serialize, Deserialize)]
@@ -65,7 +65,8 @@ pub struct Registrant {
 pub(super) struct Admission {
     pub workspace: String,
     pub role: Role,
-    /// Whether an administrator vouches for the address: the invitation names it, or it is for an administrator.
+    /// Whether an administrator vouches for the address: the invitation names the address, or the new account is an
+    /// administrator.
     pub vouched: bool,
     /// The change that uses up the invitation.
     pub used: Option<RecordChange>,
@@ -79,10 +80,11 @@ impl Accounts {
         client: &Client,
         first: FirstRefresh,
     ) -> Result<Tokens, AccountError> {
-        // An invalid address matches no account. The check continues, so that it takes the same time.
+        // An invalid address matches no account. Check the password all the same, so that the response time does not
+        // reveal whether an account exists.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         if password.len() > *password::LENGTH.end() {
-            // No account can have this password, so it does not count as an attempt.
+            // No account can have a password of this length, so the request does not count as an attempt.
             let why = format!("a password must have at most {} bytes", password::LENGTH.end());
             return Err(AccountError::Invalid(why));
         }
@@ -92,7 +94,8 @@ impl Accounts {
             None => (self.stranger(&email).await?, None),
         };
         let attempt = self.begin_attempt(Some(target), client)?;
-        // Read before the password is checked: the session is only opened if neither record has changed since.
+        // Read both preconditions before the password check: the session is opened only if neither record has changed
+        // since.
         let (user, stands) = match &user {
             Some(user) => (self.standing(&user.id).await?, Some(self.password_stands(&user.id).await?)),
             None => (None, None),
@@ -135,7 +138,8 @@ impl Accounts {
         attempt.map_err(|retry_after_s| AccountError::TooMany { retry_after_s })
     }
 
-    /// Checks a user's password. Takes the same time without a user, and for a password that no account can have.
+    /// Checks a user's password. Without a user, or with a password that no account can have, the check takes the same
+    /// time, so that the response time does not reveal whether an account exists.
     async fn is_password(&self, user: Option<&Principal>, password: String) -> Result<bool, AccountError> {
         let kept = match user {
             Some(user) => self.password_of(user).await?,
@@ -152,7 +156,7 @@ impl Accounts {
         Ok(record.map(read::<Password>).transpose()?.map(|password| password.hash))
     }
 
-    /// Loads an active account, and the precondition that it is unchanged.
+    /// Loads an active account, and the precondition that its record is unchanged.
     pub(super) async fn standing(
         &self,
         user: &Principal,
@@ -163,7 +167,7 @@ impl Accounts {
         Ok(user.active.then(|| (Arc::new(user), stands)))
     }
 
-    /// The precondition that a user's password is unchanged.
+    /// Returns the precondition that a user's password is unchanged.
     async fn password_stands(&self, user: &Principal) -> Result<RecordChange, StoreError> {
         let found = self.records.get(PASSWORD, user.as_str()).await?;
         let found = found.map_or(Expect::Absent, |record| Expect::Version(record.version));
@@ -174,7 +178,7 @@ impl Accounts {
         Ok(self.password_of(user).await?.is_some())
     }
 
-    /// Whether any account with a sign-in exists.
+    /// Returns whether any account exists that can sign in.
     pub async fn is_registered(&self) -> Result<bool, StoreError> {
         for kind in [PASSWORD, SUBJECT] {
             if !self.records.list(kind, None, None, 1).await?.is_empty() {
@@ -184,7 +188,7 @@ impl Accounts {
         Ok(false)
     }
 
-    /// The change that sets a user's password.
+    /// Returns the change that sets a user's password.
     pub(super) async fn new_password(
         &self,
         user: &Principal,
@@ -230,7 +234,7 @@ impl Accounts {
     ) -> Result<Tokens, AccountError> {
         let Registrant { email, name, password, invite: _ } = draft;
         let Admission { workspace, role, vouched, used } = admission;
-        // Never forgiven: hashing the password costs the server work for every request.
+        // Do not forgive this attempt after a success: every request costs the server a password hash.
         self.begin_attempt(None, client)?;
         let user = Arc::new(User {
             id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
@@ -258,7 +262,7 @@ impl Accounts {
         self.open_session(&user, client, first, changes, note).await.map_err(|error| taken(error, &email))
     }
 
-    /// Checks whether a registration is admitted, and with which workspace and role.
+    /// Decides whether a registration is admitted. Returns the workspace and the role of the new account.
     async fn admission(
         &self,
         draft: &Registrant,
@@ -366,7 +370,7 @@ fn closed() -> AccountError {
     AccountError::Forbidden("registration is closed; ask an administrator for an account".into())
 }
 
-/// Maps conflicts at registration: the address was taken, or the invitation was used, since it was checked.
+/// Maps conflicts at registration: after the check, a concurrent request took the address or used the invitation.
 pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
     match conflict(&error) {
         Some(EMAIL) => AccountError::Taken { email: email.to_owned() },
@@ -412,7 +416,7 @@ mod tests {
             accounts.change_member(&who, &user.id, &change, None).await.unwrap();
         }
         assert_eq!(open(stands).await.as_deref(), Some(USER));
-        // A request that was authenticated before the change cannot create a key after it.
+        // A request that was authenticated before the password change cannot create a key after the change.
         let draft =
             KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
         let made = accounts.make_key(&own, draft, Some("second horse".into()), &client).await;

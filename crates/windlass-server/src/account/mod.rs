@@ -60,8 +60,8 @@ struct Memory {
 }
 
 impl Accounts {
-    /// Creates the accounts on these records. The engine's policy looks up roles in `people`. The `vault` seals the
-    /// signing key.
+    /// Creates the accounts with the given records. The engine's policy looks up roles in `people`. The `vault` seals
+    /// the signing key.
     pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>, vault: Vault) -> Self {
         let memory = Memory {
             signer: SignerCache::default(),
@@ -101,7 +101,7 @@ impl Accounts {
         }
     }
 
-    /// Reads all records of a kind, of one owner or of all. Only for kinds with a bounded number of records.
+    /// Reads all records of a kind, of one owner or of all. Use it only for kinds with a bounded number of records.
     async fn every(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
         let mut all: Vec<Record> = Vec::new();
         loop {

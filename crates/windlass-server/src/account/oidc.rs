@@ -1,7 +1,7 @@
 //! Sign-in with an OpenID Connect provider: authorization code flow with PKCE, state and nonce.
 //!
-//! The state of a sign-in in progress is in a signed cookie of the browser. So no other browser can finish it, and
-//! starting one stores nothing on the server. Accounts are found by issuer and subject. They are found by email
+//! The state of a sign-in in progress is in a signed cookie of the browser. So no other browser can finish the sign-in,
+//! and its start stores nothing on the server. The sign-in finds accounts by issuer and subject. It finds them by email
 //! address only if the configuration allows it and the provider has verified the address.
 
 mod cache;
@@ -37,15 +37,15 @@ use crate::account::sessions::session::{Client, Tokens};
 use crate::account::sessions::token::{Purpose, Read};
 use crate::text::first_line;
 
-/// Record kind of finished sign-ins until their expiry. The key is the digest of their state parameter.
+/// Record kind of finished sign-ins, kept until their expiry. The key is the digest of their state parameter.
 const FINISHED: &str = "oidc_finished";
 
 /// Maximum duration of a sign-in at the provider, in seconds.
 pub const FLOW_S: u64 = 600;
-/// Number of finished sign-ins that are checked for expiry when another one is finished.
+/// Maximum number of finished sign-ins that are checked for expiry when another sign-in is finished.
 const SWEPT: usize = 100;
 
-/// Accepted signature algorithms: only those with a private key of the provider, none with a shared secret.
+/// Accepted signature algorithms: only algorithms that use the provider's private key, none with a shared secret.
 const SIGNATURES: [Alg; 9] = [
     Alg::RsaSsaPkcs1V15Sha256,
     Alg::RsaSsaPkcs1V15Sha384,
@@ -166,7 +166,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let attempt = self.begin_attempt(None, client)?;
-        // Requests that belong to no started sign-in are not audited: anyone can send them without limit.
+        // Do not audit requests that belong to no started sign-in: anyone can send an unlimited number of them.
         let flow = self.begun(provider, cookie, &answer).await?;
         let signed_in = self.try_finish(provider, flow, answer.code, client).await;
         match &signed_in {
@@ -193,7 +193,7 @@ impl Accounts {
             Some(Read::Expired) | None => return Err(foreign()),
         };
         let Flow { provider: begun_at, state, .. } = &flow;
-        // Compares digests, so that the timing reveals nothing about the state.
+        // Compare digests, so that the response time reveals nothing about the state.
         let ours = *begun_at == provider.name && secret::hash(state) == secret::hash(&answer.state);
         if !ours || answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
             return Err(foreign());
@@ -212,7 +212,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let person = self.person(provider, &flow, code).await?;
-        // Another first account was registered concurrently, so this one becomes an ordinary account.
+        // A concurrent request registered the first account, so this account becomes an ordinary one.
         match self.admit(provider, &person, &flow, client).await {
             Err(AccountError::NotFirst) => self.admit(provider, &person, &flow, client).await,
             admitted => admitted,
@@ -235,7 +235,7 @@ impl Accounts {
         })
     }
 
-    /// The changes that mark a sign-in as finished and remove expired marks.
+    /// Returns the changes that mark a sign-in as finished and remove expired marks.
     async fn finished(&self, flow: &Flow) -> Result<Vec<RecordChange>, AccountError> {
         let now = self.clock.now();
         let until = Timestamp(now.0 + FLOW_S * 1_000);
@@ -274,7 +274,7 @@ impl Accounts {
         })?;
         let nonce = Nonce::new(flow.nonce.clone());
         let found = match verified(provider, &described, token, &nonce) {
-            // The provider may have rotated its keys since they were read.
+            // The provider may have rotated its keys after the server cached them.
             Err(ClaimsVerificationError::SignatureVerification(_)) => {
                 verified(provider, self.described(provider, Age::New).await?.as_ref(), token, &nonce)
             }
@@ -283,8 +283,8 @@ impl Accounts {
         found.map_err(|error| failed(provider, "returned an invalid ID token", &error))
     }
 
-    /// Finds the account of a person, or creates one if the configuration allows it. Returns the changes to write, and
-    /// their note.
+    /// Finds the account of a person, or creates one if the configuration allows it. Returns the account, the changes
+    /// to write, and the audit note.
     async fn account_of(
         &self,
         provider: &Provider,
@@ -308,8 +308,9 @@ impl Accounts {
         if let Some(email) = &person.email
             && let Some(user) = self.by_email(email).await?
         {
-            // An address can pass to another person, so the operator decides whether it signs in to the account. An
-            // address that the account's owner only entered never does: it may be another person's.
+            // An address can pass to another person, so the operator decides whether a verified address signs in to the
+            // account. An address that the account's owner only entered never does, because it may belong to another
+            // person.
             if provider.link_by_email && user.vouched && user.workspace == provider.workspace {
                 let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
                 let changes = vec![named(&user), stands];
@@ -355,13 +356,13 @@ impl Accounts {
     }
 }
 
-/// The error for a redirect that does not match a sign-in of this browser.
+/// Returns the error for a redirect that does not match a sign-in of this browser.
 fn foreign() -> AccountError {
     let why = "this sign-in was started in another browser, or has expired; start it again";
     AccountError::Forbidden(why.into())
 }
 
-/// Where to send the client secret: in the header, unless the provider only accepts it in the body.
+/// Decides where to send the client secret: in the header, unless the provider accepts it only in the body.
 fn secret_goes(described: &CoreProviderMetadata) -> AuthType {
     let taken = described.token_endpoint_auth_methods_supported();
     let takes = |method: CoreClientAuthMethod| taken.is_none_or(|taken| taken.contains(&method));
@@ -444,7 +445,7 @@ mod tests {
         let late = accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await;
         let late = taken(late.map(drop).unwrap_err(), "");
         assert!(matches!(late, AccountError::NotFirst), "{late}");
-        // Its second attempt finds the first account.
+        // The second attempt of the registration finds the first account.
         let (user, changes, note) = accounts.account_of(&provider, &person).await.unwrap();
         accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await.unwrap();
         assert_eq!(user.role, Role::Member);

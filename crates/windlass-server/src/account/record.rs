@@ -9,7 +9,7 @@ use windlass::port::records::{Expect, Record, RecordChange};
 /// Kind and key of the record that marks the first account as registered.
 pub(super) const FIRST: &str = "first_account";
 
-/// Number of records read at a time.
+/// Number of records that one read of the store returns.
 pub(super) const PAGE: usize = 500;
 
 /// Parses a record's value.

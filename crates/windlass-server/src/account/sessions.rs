@@ -46,7 +46,7 @@ impl Accounts {
         let now = self.clock.now();
         let (lasts_s, access_s) = match first {
             FirstRefresh::Now => (REFRESH_S, ACCESS_S),
-            // A session whose refresh token is never requested ends with its access token.
+            // A session ends with its access token if the client never requests the refresh token.
             FirstRefresh::OnRequest => (ACCESS_S, ACCESS_S),
             FirstRefresh::Never => (LASTING_S, LASTING_S),
             FirstRefresh::Guest => (GUEST_S, GUEST_S),
@@ -130,7 +130,7 @@ impl Accounts {
         Ok(session)
     }
 
-    /// The active sessions of a user, most recently used first.
+    /// Returns the active sessions of a user, most recently used first.
     pub async fn sessions(&self, user: &Principal) -> Result<Vec<Session>, StoreError> {
         let now = self.clock.now();
         let mut sessions = self.sessions_of(user).await?;
@@ -144,7 +144,8 @@ impl Accounts {
         records.into_iter().map(read).collect()
     }
 
-    /// Expired sessions, and the least recently used ones if there is no room for another.
+    /// Returns the expired sessions of a user and, if the user has the maximum number, also the least recently used
+    /// sessions.
     async fn surplus(&self, user: &Principal, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let mut sessions = self.sessions_of(user).await?;
         sessions.sort_by_key(|session| (session.expires_at > now, session.seen_at));
@@ -153,7 +154,7 @@ impl Accounts {
         Ok(sessions.into_iter().enumerate().filter(gone).map(|(_, session)| session.id).collect())
     }
 
-    /// The changes that end a user's sessions, except one.
+    /// Returns the changes that end a user's sessions, except the session `but`.
     pub(super) async fn session_ends(
         &self,
         user: &Principal,
@@ -163,7 +164,7 @@ impl Accounts {
         let gone = sessions.iter().filter(|session| Some(session.id.as_str()) != but);
         let mut changes: Vec<RecordChange> =
             gone.map(|session| RecordChange::delete(SESSION, &session.id, Expect::Any)).collect();
-        // A guest who is signed out frees the place.
+        // The end of a guest's session frees the guest's slot.
         if but.is_none() {
             changes.extend(self.places_of(user).await?);
         }
@@ -181,7 +182,7 @@ impl Accounts {
         Ok(self.forget_refreshes(id).await?)
     }
 
-    /// Ends one or all sessions of a member of the caller's workspace. Returns their number.
+    /// Ends one or all sessions of a member of the caller's workspace. Returns the number of ended sessions.
     pub async fn end_sessions_of(
         &self,
         identity: &Identity,
@@ -206,7 +207,7 @@ impl Accounts {
         Ok(ended.len())
     }
 
-    /// Ends all sessions of the caller, or all except one.
+    /// Ends all sessions of the caller, except the session `but` if given.
     pub async fn end_sessions(&self, identity: &Identity, but: Option<&str>) -> Result<(), AccountError> {
         let gone = self.session_ends(&identity.user, but).await?;
         let ended = ends_in(&gone);
@@ -214,7 +215,8 @@ impl Accounts {
         Ok(self.forget_sessions(&ended).await?)
     }
 
-    /// Ends sessions that were opened concurrently with a change that ended all: their credential is no longer valid.
+    /// Ends sessions that were opened concurrently with a change that ended all sessions: their credential is no longer
+    /// valid.
     pub(super) async fn end_latecomers(
         &self,
         user: &Principal,

@@ -63,12 +63,12 @@ impl Accounts {
         self.commit(vec![gone], note.with("owner", owner.as_str())).await.map(drop)
     }
 
-    /// The share of a thread; `None` if it is not shared.
+    /// Returns the share of a thread, or `None` if the thread is not shared.
     pub async fn shared(&self, thread: &ThreadId) -> Result<Option<Share>, StoreError> {
         self.records.get(SHARE, thread.as_str()).await?.map(read).transpose()
     }
 
-    /// Up to `limit` shared threads of an owner, in the order of their ids.
+    /// Returns up to `limit` shared threads of an owner, in the order of their ids.
     pub async fn shares(
         &self,
         owner: &Principal,

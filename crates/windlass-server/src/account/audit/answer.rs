@@ -9,8 +9,8 @@ use super::Note;
 /// Action name of these entries.
 pub const ANSWERED: &str = "interrupt.answered";
 
-/// Builds the entry of an answer: the verdict and the call that it applies to. `note` names the actor. `machine` is
-/// the thread before the answer.
+/// Builds the entry of an answer: the verdict and the call that it applies to. `note` contains the actor. `machine` is
+/// the thread's state before the answer.
 pub fn entry_of(note: Note, thread: &ThreadId, machine: &Machine, given: &Given) -> (InterruptId, Note) {
     let interrupt = given.interrupt.clone();
     let mut note = note
@@ -67,7 +67,8 @@ fn kind(kind: &InterruptKind) -> &'static str {
     }
 }
 
-/// The run of an interrupt. An interrupt's id begins with that of its run. Empty if the id is not from the engine.
+/// Returns the run of an interrupt, whose id is the prefix of the interrupt's id. Empty if the engine did not generate
+/// the id.
 pub fn run_of(interrupt: &InterruptId) -> RunId {
     let run = interrupt.as_str().split_once('.').map_or("", |(run, _)| run);
     RunId::from(run)

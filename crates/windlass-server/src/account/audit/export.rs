@@ -6,7 +6,7 @@ use super::verify::Trailer;
 use super::{GENESIS, Head};
 use crate::account::Accounts;
 
-/// Number of entries read at a time.
+/// Number of entries that one read of the store returns.
 const CHUNK: u64 = 500;
 
 /// An export in progress.
@@ -25,7 +25,7 @@ impl Accounts {
         Ok(Export { head, written: 0, ended: false })
     }
 
-    /// The next lines; `None` after the last one, which contains the head of the chain.
+    /// Returns the next lines, or `None` after the last line. The last line contains the head of the chain.
     pub async fn audit_chunk(&self, export: &mut Export) -> Result<Option<String>, StoreError> {
         let Export { head, written, ended } = export;
         if *ended {
@@ -41,7 +41,7 @@ impl Accounts {
             }
             match entries.last() {
                 Some(last) => *written = last.seq,
-                // Entries are missing. The export ends anyway; verification then reports them.
+                // Entries are missing. The export ends anyway; the verification reports the missing entries.
                 None => *written = head.seq,
             }
         } else {

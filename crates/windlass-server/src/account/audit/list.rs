@@ -7,12 +7,12 @@ use crate::account::Accounts;
 use crate::account::record::read;
 
 impl Accounts {
-    /// The head of a workspace's chain; `None` if it has no entry.
+    /// Returns the head of a workspace's chain, or `None` if the chain has no entry.
     pub async fn audit_head(&self, workspace: &str) -> Result<Option<Head>, StoreError> {
         self.records.get(HEAD, workspace).await?.map(read).transpose()
     }
 
-    /// Up to `limit` entries after a position, oldest first.
+    /// Returns up to `limit` entries after a position, oldest first.
     pub async fn audit_after(
         &self,
         workspace: &str,
@@ -24,7 +24,7 @@ impl Accounts {
         records.into_iter().map(read).collect()
     }
 
-    /// Up to `limit` entries before a position, or the last ones, newest first.
+    /// Returns up to `limit` entries before a position, or the last entries, newest first.
     pub async fn audit_before(
         &self,
         workspace: &str,

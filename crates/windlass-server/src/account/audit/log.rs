@@ -1,6 +1,7 @@
 //! The writer of the audit log: appends entries to the chains, alone or in one transaction with other changes.
 //!
-//! It needs no [`Accounts`](super::super::Accounts), so commands that open the store without them can audit, too.
+//! The writer does not need [`Accounts`](super::super::Accounts), so commands that open the store without accounts can
+//! write entries, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::{AUDIT, HEAD, Head, Note, key};
 use crate::account::error::conflict;
 use crate::account::record::{put, read};
 
-/// Number of attempts to append an entry if other processes append concurrently. Entries of one process are
+/// Maximum number of attempts to append an entry while other processes append concurrently. Entries of one process are
 /// serialized.
 const TRIES: usize = 100;
 
@@ -69,7 +70,7 @@ impl AuditLog {
             );
             all.extend(entries);
             match self.records.apply(all).await {
-                // Another process appended an entry in between.
+                // Another process appended an entry after the heads were read.
                 Err(error) if tries < TRIES && conflict(&error) == Some(HEAD) => tries += 1,
                 Err(error) => return Err(error),
                 Ok(mut versions) => {

@@ -1,7 +1,7 @@
 //! Verifies an exported audit log without store, network or keys.
 //!
-//! It detects entries that were changed, removed, reordered or inserted. A truncated end is detected by the missing
-//! last line, or by comparison with a hash noted elsewhere. It cannot prove who wrote the file.
+//! The verification detects entries that were changed, removed, reordered or inserted. It detects a truncated end by
+//! the missing last line, or by comparison with a hash noted elsewhere. It cannot prove who wrote the file.
 
 use std::io::{self, BufRead};
 
@@ -60,7 +60,7 @@ pub enum Flaw {
         /// Position of the last entry.
         seq: u64,
     },
-    /// The end differs from the noted one.
+    /// The last entry's hash differs from the noted hash.
     #[error("the log ends with the hash {found} instead of {expected}: its end was cut off or rewritten")]
     OtherEnd {
         /// The noted hash.
@@ -70,7 +70,7 @@ pub enum Flaw {
     },
 }
 
-/// Verifies an export. `noted` is the hash of the last entry, known from elsewhere.
+/// Verifies an export. `noted` is the hash of the last entry, which the auditor has recorded elsewhere.
 pub fn verify(file: impl BufRead, noted: Option<&str>) -> Result<Head, Flaw> {
     let mut head = Head { workspace: String::new(), seq: 0, hash: GENESIS.to_owned() };
     let mut trailer: Option<Head> = None;

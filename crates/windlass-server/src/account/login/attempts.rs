@@ -2,7 +2,7 @@
 //!
 //! An attempt counts when it begins and is forgiven when it succeeds, so concurrent guesses gain nothing. Counts of
 //! existing accounts are never evicted, so guesses at other names cannot reset them. Counts are kept in memory. A
-//! restart resets them, but it takes an attacker more time than it saves.
+//! restart resets them, but a restart takes more time than the attacker would gain.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,14 +10,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass::machine::Principal;
 
-/// Maximum number of counts of unknown names and of networks, about 100 bytes each. The oldest count is evicted.
+/// Maximum number of counts of unknown names and of networks, about 100 bytes each. Above the maximum, the oldest count
+/// is evicted.
 const COUNTED: usize = 20_000;
 
 /// The limits of a kind of count.
 struct Rule {
-    /// Number of attempts without a wait.
+    /// Number of attempts that are allowed without a wait.
     free: u32,
-    /// Maximum wait between two attempts, in seconds. It is short, because other people can cause an account's wait.
+    /// Maximum wait between two attempts, in seconds. The wait is short, because other people can cause an account's
+    /// wait.
     wait_max_s: u64,
     /// Number of seconds without an attempt after which the count is reset.
     forget_s: u64,
@@ -34,14 +36,14 @@ const BLOCK: Rule = Rule { free: 800, wait_max_s: 60, forget_s: 900 };
 /// Counted IPv6 prefix lengths with their limits. An IPv4 address is one network.
 static PREFIXES: [(u8, Rule); 3] = [(64, NETWORK), (56, SITE), (48, BLOCK)];
 
-/// What an attempt tries to guess or claim.
+/// The password or address that an attempt tries to guess or claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The password of an account, at sign-in.
+    /// The password of an account, guessed at sign-in.
     Account {
         user: Principal,
-        /// The client's network, if the account's owner has signed in from it. It has a separate count, so that
-        /// guesses from other networks do not lock the owner out.
+        /// The client's network, if the account's owner has signed in from it. This network has a separate count, so
+        /// that guesses from other networks do not lock the owner out.
         known: Option<IpAddr>,
     },
     /// A digest of a name without an account.
@@ -69,7 +71,7 @@ impl Key {
         }
     }
 
-    /// Whether a client can create any number of such keys.
+    /// Returns whether clients can create an unlimited number of keys of this kind.
     fn is_unbounded(&self) -> bool {
         match self {
             Self::Target(Target::Name(_)) | Self::Network(..) => true,
@@ -91,7 +93,7 @@ pub struct Attempts(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Counts of existing accounts, a few for each.
+    /// Counts of existing accounts, a few for each account.
     accounts: HashMap<Key, Count>,
     /// Counts of names without an account, and of networks.
     others: HashMap<Key, Count>,
@@ -107,11 +109,11 @@ impl Counts {
 #[derive(Debug)]
 pub struct Attempt(Vec<Begun>);
 
-/// What an attempt changed in a count.
+/// The change that an attempt made to a count, needed to undo it.
 #[derive(Debug)]
 struct Begun {
     key: Key,
-    /// The end of the wait before and after this attempt.
+    /// The times at which the wait ends: before this attempt, and after it.
     closed_ms: [u64; 2],
 }
 
@@ -147,7 +149,7 @@ impl Attempts {
         Ok(Attempt(begun))
     }
 
-    /// Forgives a successful attempt, and all earlier ones for the same account.
+    /// Forgives a successful attempt, and all earlier attempts at the same account.
     pub fn forgive(&self, attempt: Attempt) {
         let mut counts = self.counts();
         for begun in attempt.0 {
@@ -193,7 +195,7 @@ fn make_room(counts: &mut HashMap<Key, Count>, key: &Key, now_ms: u64) {
     }
 }
 
-/// The counted networks that contain an address.
+/// Returns the counted networks that contain an address.
 fn networks(address: IpAddr) -> Vec<Key> {
     let prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix);
     match address.to_canonical() {

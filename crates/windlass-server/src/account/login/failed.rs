@@ -1,5 +1,5 @@
-//! Limits audit entries for failed sign-ins. Anyone can cause failures, so beyond a rate they are only counted. The
-//! next entry contains the number of omitted ones.
+//! Limits audit entries for failed sign-ins. Anyone can cause failures, so above a rate limit, failures are only
+//! counted. The next entry contains the number of omitted failures.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ pub(in crate::account) enum Whose {
 }
 
 impl Whose {
-    /// The burst of entries, and the milliseconds per further entry.
+    /// Returns the maximum burst of entries, and the milliseconds per further entry.
     fn rate(self) -> (u64, u64) {
         match self {
             Self::Account => (100, 6_000),
@@ -31,7 +31,8 @@ pub(in crate::account) struct Failures {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// The time used up by entries so far. It is ahead of the clock by at most a burst.
+    /// The time up to which written entries have used the rate, in milliseconds. It is ahead of the clock by at most
+    /// one burst.
     spent_ms: u64,
     /// Number of failures since the last entry that were not written.
     untold: u64,

@@ -27,8 +27,8 @@ impl Accounts {
         self.enrol(draft, admission, client, FirstRefresh::Now).await
     }
 
-    /// The change to add when an account is created in another way and is the first one. It prevents a later
-    /// registration without a link.
+    /// Returns the change that marks the first account as registered, for accounts that are created in another way. The
+    /// mark prevents a later registration without a link.
     pub(in crate::account) async fn first_account(&self) -> Result<Option<RecordChange>, AccountError> {
         let is_first = !self.is_registered().await?;
         Ok(is_first.then(|| self.first(DEFAULT_WORKSPACE)))

@@ -25,12 +25,13 @@ const NOTED_MS: u64 = 24 * 3_600 * 1_000;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct KnownNetworks {
-    /// Newest last.
+    /// Known networks with the time of the last sign-in, newest last.
     networks: Vec<(IpAddr, Timestamp)>,
 }
 
 impl Accounts {
-    /// The target that a sign-in attempt counts against, and the change that records the network if it succeeds.
+    /// Returns the target that a sign-in attempt counts against, and the change that records the network after a
+    /// success.
     pub(in crate::account) async fn target(
         &self,
         user: &Principal,
@@ -55,8 +56,8 @@ impl Accounts {
         Ok((target, Some(put(KNOWN, user.as_str(), user.as_str(), &known, Expect::Any))))
     }
 
-    /// The target for a name without an account. Reads a record as `target` does, so that the response time does not
-    /// reveal whether an account exists.
+    /// Returns the target for a name without an account. Reads a record as `target` does, so that the response time
+    /// does not reveal whether an account exists.
     pub(in crate::account) async fn stranger(&self, name: &str) -> Result<Target, StoreError> {
         let name = secret::hash(name);
         self.records.get(KNOWN, &name).await?;
@@ -64,7 +65,7 @@ impl Accounts {
     }
 }
 
-/// The network of one customer: an IPv4 address, or the upper half of an IPv6 address.
+/// Returns the network of one customer: an IPv4 address, or the upper half of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

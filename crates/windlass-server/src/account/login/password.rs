@@ -1,5 +1,5 @@
-//! Password hashing with Argon2id on blocking threads, with limited concurrency. A check takes the same time if there
-//! is no hash to compare with.
+//! Password hashing with Argon2id on blocking threads, with limited concurrency. A check without a stored hash takes
+//! the same time as one with a hash.
 
 use std::num::NonZero;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ const LANES: u32 = 1;
 
 /// Maximum number of concurrent hashes. Each uses a core and 19 MiB.
 const AT_ONCE: usize = 4;
-/// Maximum number of waiting sign-ins: some seconds of work. Further ones are rejected with a retry delay.
+/// Maximum number of waiting sign-ins: some seconds of work. Further sign-ins are rejected with a retry delay.
 const WAITING: usize = 64;
 
 /// Bounded password hashing.
@@ -49,7 +49,8 @@ impl Hashing {
         })
     }
 
-    /// Verifies a password. Returns false without a hash, after the same time.
+    /// Verifies a password. Without a hash, returns false after the same time, so that the response time does not
+    /// reveal whether an account exists.
     pub async fn verify(&self, password: String, kept: Option<String>) -> Result<bool, AccountError> {
         self.work(move || {
             let kept = kept.as_deref().and_then(|kept| PasswordHash::new(kept).ok());
@@ -73,7 +74,7 @@ impl Hashing {
         let turn = self.running.clone().acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Released inside the task, because a client disconnect does not stop the work.
+            // Release the permit inside the task, because a client disconnect does not stop the work.
             drop(turn);
             done
         });

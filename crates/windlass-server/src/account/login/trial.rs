@@ -37,12 +37,12 @@ impl Trial {
         Self { accounts, clock, store, folder }
     }
 
-    /// The same accounts in another process.
+    /// Returns the same accounts, as another process sees them.
     pub fn beside(&self) -> Accounts {
         self.with_vault(self.folder.path())
     }
 
-    /// The same records with another vault, as in a restored store.
+    /// Returns accounts with the same records and another vault, as in a restored store.
     pub fn with_another_vault(&self) -> Accounts {
         self.with_vault(tempfile::tempdir().unwrap().path())
     }
@@ -65,12 +65,12 @@ impl Trial {
         self.accounts.register(draft, Registration::Invite, &Client::default()).await.unwrap()
     }
 
-    /// The identity of an access token.
+    /// Returns the identity that an access token authenticates.
     pub async fn who(&self, tokens: &Tokens) -> Result<Identity, String> {
         self.accounts.by_token(&tokens.access).await.unwrap().map_err(|unknown| unknown.to_string())
     }
 
-    /// A new member of the default workspace.
+    /// Registers a new member of the default workspace.
     pub async fn member(&self) -> (Arc<User>, Tokens) {
         let tokens = self.join("a@example.com", Role::Member, DEFAULT_WORKSPACE).await;
         (tokens.user.clone(), tokens)

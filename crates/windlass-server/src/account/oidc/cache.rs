@@ -1,4 +1,4 @@
-//! Cached metadata of OpenID Connect providers, and the times of failed requests to them.
+//! Cached metadata of OpenID Connect providers, and the times of failed requests to these providers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

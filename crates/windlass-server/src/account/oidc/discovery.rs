@@ -1,5 +1,5 @@
-//! Reads a provider's metadata and keys on demand, and caches them for some minutes. After a failure, the provider is
-//! not contacted again by every request.
+//! Reads a provider's metadata and keys on demand, and caches them for some minutes. After a failure, the server does
+//! not contact the provider again for some seconds.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::super::error::AccountError;
 use super::fetch::{Clients, fetch};
 use super::{Provider, failed, misconfigured};
 
-/// How long cached metadata is valid, in milliseconds.
+/// Time for which cached metadata is valid, in milliseconds.
 const FRESH_MS: u64 = 10 * 60 * 1_000;
-/// How long after a failed request a provider is not contacted again, in milliseconds.
+/// Time after a failed request during which the server does not contact the provider again, in milliseconds.
 const SILENT_MS: u64 = 5_000;
 
 impl Accounts {
-    /// The metadata of a provider with its keys.
+    /// Returns the metadata of a provider with its keys.
     pub(super) async fn described(
         &self,
         provider: &Provider,
@@ -61,9 +61,9 @@ impl Accounts {
 /// The allowed age of a provider's metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
-    /// Up to some minutes.
+    /// Metadata may be some minutes old.
     Some,
-    /// Must be read again.
+    /// Metadata must be read again.
     New,
 }
 

@@ -12,7 +12,7 @@ use windlass::outbound::Url;
 
 /// Total timeout of a request.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Maximum response size, in bytes. Metadata and keys have some KiB.
+/// Maximum response size, in bytes. Metadata and keys are a few KiB.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 
 /// Why a request to a provider failed.
@@ -42,9 +42,9 @@ pub struct Clients {
 impl Clients {
     pub fn new() -> reqwest::Result<Self> {
         let builder = || {
-            // A redirect could lead into our internal network and send the client secret along.
+            // A redirect could lead to our internal network and forward the client secret.
             let builder = Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN);
-            // A proxy from the environment would see codes and secrets, so none is used.
+            // Ignore proxies from the environment: they would see codes and secrets.
             builder.no_proxy()
         };
         let remote = builder().dns_resolver(Arc::new(Elsewhere)).build()?;
@@ -56,7 +56,7 @@ impl Clients {
     }
 }
 
-/// Resolves names only to addresses that are not on this machine.
+/// A resolver that returns only addresses that are not on this machine.
 struct Elsewhere;
 
 impl Resolve for Elsewhere {
@@ -73,13 +73,13 @@ impl Resolve for Elsewhere {
     }
 }
 
-/// Whether a connection to an address stays on this machine. The unspecified address connects to loopback.
+/// Returns whether a connection to an address stays on this machine. The unspecified address connects to loopback.
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || address.is_unspecified()
 }
 
-/// Whether a URL's host is written as an address of this machine.
+/// Returns whether a URL's host is a literal address or name of this machine.
 fn is_here(url: &Url) -> bool {
     // The URL parser has normalized all notations of an IP address, such as `127.1`.
     let host = url.host_str().unwrap_or_default();
@@ -91,8 +91,9 @@ fn is_local(issuer: &str) -> bool {
     Url::parse(issuer).is_ok_and(|issuer| is_here(&issuer))
 }
 
-/// Whether a provider's metadata may name a URL: with TLS, or on this machine if the provider itself is. A remote
-/// provider must not direct requests to local services. [`Clients`] reject names that resolve to this machine.
+/// Returns whether a provider's metadata may name a URL. The URL needs TLS, or may be on this machine if the provider
+/// is on this machine, too. A remote provider must not direct requests to local services. [`Clients`] reject names that
+/// resolve to this machine.
 fn may_call(issuer: &str, url: &Url) -> bool {
     if is_here(url) { is_local(issuer) } else { url.scheme() == "https" }
 }
@@ -151,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_of_this_machine_does_not_resolve_for_a_provider_elsewhere() {
-        // For the resolver it is an ordinary name; the hosts file defines its address.
+        // For the resolver, `localhost` is an ordinary name; the hosts file defines its address.
         let found = Elsewhere.resolve("localhost".parse().unwrap()).await;
         assert_eq!(
             found.map(|_| ()).unwrap_err().to_string(),

@@ -14,13 +14,13 @@ use crate::account::record::{put, read};
 use crate::account::sessions::session::Client;
 
 impl User {
-    /// Whether an administrator or a provider has confirmed that the address belongs to this person.
+    /// Returns whether an administrator or a provider has confirmed that the address belongs to this person.
     pub(in crate::account) fn owns_address(&self) -> bool {
         self.vouched || self.verified
     }
 
-    /// Whether the account loses its address to an account that proves it. The address that an account registered with
-    /// is its login name, and stays.
+    /// Returns whether the account loses its address to an account that proves it. An account never loses the address
+    /// that it registered with, because that is its login name.
     pub(in crate::account) fn yields_address(&self) -> bool {
         self.typed && !self.owns_address() && self.id.as_str() != LOCAL
     }
@@ -41,8 +41,8 @@ struct Loss {
 }
 
 impl Accounts {
-    /// Begins an owner's attempt to change the address. The result reveals whether the address is taken, so attempts
-    /// are counted.
+    /// Begins an owner's attempt to change the address. The result reveals whether the address is taken, so the server
+    /// limits the attempts.
     pub(in crate::account) async fn begin_move(
         &self,
         identity: &Identity,
@@ -53,7 +53,7 @@ impl Accounts {
         self.begin_attempt(Some(Target::Move(identity.user.clone())), client)
     }
 
-    /// Undoes the attempt unless the address was taken.
+    /// Undoes the counted attempt unless the address was taken.
     pub(in crate::account) fn end_move<T>(&self, attempt: Option<Attempt>, moved: &Result<T, AccountError>) {
         if let Some(attempt) = attempt.filter(|_| !matches!(moved, Err(AccountError::Taken { .. }))) {
             self.memory.attempts.take_back(attempt);
@@ -61,7 +61,7 @@ impl Accounts {
     }
 
     /// Adds the changes that assign an account's address. If the account proves the address, another account whose
-    /// owner only entered it loses it, with an audit note.
+    /// owner only entered the address loses it, with an audit note.
     pub(in crate::account) async fn take_address(
         &self,
         user: &User,
@@ -170,7 +170,7 @@ mod tests {
     async fn the_address_that_an_account_registered_with_stays_its_own() {
         let trial = Trial::new();
         let (accounts, client) = (&trial.accounts, Client::default());
-        // By the first link, by an open registration, by the terminal.
+        // Accounts registered with the startup link, by an open registration, and at the terminal.
         let first = trial.join("first@example.com", Role::Admin, "default").await.user;
         assert!(first.vouched);
         assert!(!trial.join("any@example.com", Role::Member, "default").await.user.vouched);

@@ -1,7 +1,7 @@
 //! Guests: visitors whom a dialect admits without a sign-in. (WT-E7)
 //!
-//! Each guest has an account with the member role, which cannot sign in, and one session in the guest's browser.
-//! Guests occupy numbered places; if all are taken, further guests are rejected.
+//! Each guest has an account with the member role, which cannot sign in, and one session in the guest's browser. Guests
+//! occupy numbered slots; if all slots are taken, the server rejects further guests.
 
 use std::sync::Arc;
 
@@ -25,24 +25,25 @@ use crate::account::sessions::session::{Client, SESSION, SESSION_MAX_S, Session,
 
 /// Minimum time between renewals of a guest's session, in seconds: a day, so that few requests write.
 const RENEW_S: u64 = 24 * 3_600;
-/// Maximum number of concurrent guests. Each leaves an account, so there are at most as many new accounts per week.
+/// Maximum number of concurrent guests. Each guest leaves an account, so guests create at most this number of accounts
+/// per week.
 const GUESTS_MAX: usize = 200;
-/// Record kind of guests' places. The key is the number, the owner is the guest.
+/// Record kind of guests' slots. The key is the number, the owner is the guest.
 const PLACE: &str = "guest";
-/// Number of attempts to take a free place if other guests arrive concurrently.
+/// Maximum number of attempts to take a free slot while other guests arrive concurrently.
 const TRIES: usize = 20;
 
-/// The place of a guest.
+/// The slot of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
-    /// When another guest may take it.
+    /// When another guest may take the slot.
     expires_at: Timestamp,
 }
 
 impl Accounts {
     /// Admits a visitor as a guest.
     pub async fn admit_guest(&self, client: &Client) -> Result<Tokens, AccountError> {
-        // Counts against the client's attempts even if it succeeds, because every guest takes a place.
+        // Count the request against the client's attempts even if it succeeds, because every guest takes a slot.
         self.begin_attempt(None, client)?;
         let now = self.clock.now();
         let user = Arc::new(User {
@@ -64,7 +65,7 @@ impl Accounts {
             let (mut changes, note) = self.new_user(&user, note).await?;
             changes.push(self.free_place(&user, now).await?);
             match self.open_session(&user, client, FirstRefresh::Guest, changes, note).await {
-                // Another guest has taken the place.
+                // Another guest has taken the slot.
                 Err(error) if conflict(&error) == Some(PLACE) => {}
                 admitted => return Ok(admitted?),
             }
@@ -72,7 +73,7 @@ impl Accounts {
         Err(AccountError::Busy)
     }
 
-    /// The change that takes the first place that is free or expired.
+    /// Returns the change that takes the first slot that is free or expired.
     async fn free_place(&self, user: &User, now: Timestamp) -> Result<RecordChange, AccountError> {
         let place = Place { expires_at: later(now, GUEST_S) };
         let taken = self.every(PLACE, None).await?;
@@ -95,7 +96,7 @@ impl Accounts {
         Err(AccountError::Refused { code: "too_many_guests", detail })
     }
 
-    /// The changes that free the places of a user; none if the user is not a guest.
+    /// Returns the changes that free the slots of a user; none if the user is not a guest.
     pub(in crate::account) async fn places_of(
         &self,
         user: &Principal,
@@ -104,8 +105,8 @@ impl Accounts {
         Ok(places.into_iter().map(|place| RecordChange::delete(PLACE, &place.key, Expect::Any)).collect())
     }
 
-    /// Renews a guest's session, at most once a day, and returns the next access token. Returns `None` if it is too
-    /// early or the session has reached its maximum lifetime.
+    /// Renews a guest's session, at most once a day, and returns the next access token. Returns `None` if the last
+    /// renewal was less than a day ago, or the session has reached its maximum lifetime.
     pub async fn renew_guest(&self, identity: &Identity) -> Result<Option<String>, StoreError> {
         let Credential::Guest(id) = &identity.credential else { return Ok(None) };
         let now = self.clock.now();
@@ -127,7 +128,7 @@ impl Accounts {
         ];
         match self.records.apply(changes).await {
             Ok(_) => self.access(&session, expires_at.since(now) / 1_000).await.map(Some),
-            // Another request has renewed it.
+            // Another request has renewed the session.
             Err(RecordError::Conflict { .. }) => Ok(None),
             Err(RecordError::Store(error)) => Err(error),
         }

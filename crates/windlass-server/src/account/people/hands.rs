@@ -33,7 +33,7 @@ impl User {
 }
 
 impl Accounts {
-    /// The changes to API keys that accompany a new password.
+    /// Returns the changes to API keys that accompany a new password.
     pub(in crate::account) async fn revoked(
         &self,
         user: &Principal,

@@ -1,4 +1,4 @@
-//! The members of a workspace, as its administrators manage them.
+//! The members of a workspace, for its administrators.
 //!
 //! Accounts are never deleted, because audit entries and threads refer to them. A deactivated account loses its
 //! sessions and keys permanently; reactivation does not restore them.
@@ -20,7 +20,7 @@ use crate::account::record::{put, read};
 use crate::account::secret;
 use crate::account::sessions::session::{Client, ends_in};
 
-/// Number of attempts to apply a change if other changes are concurrent.
+/// Maximum number of attempts to apply a change while other changes are concurrent.
 const TRIES: usize = 20;
 
 /// An account and the version of its record.
@@ -44,7 +44,7 @@ pub struct NewMember {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberChange {
     pub role: Option<Role>,
-    /// Whether it may sign in.
+    /// Whether the account may sign in.
     pub active: Option<bool>,
     /// Display name.
     pub name: Option<String>,
@@ -53,7 +53,7 @@ pub struct MemberChange {
     pub credit_micro_usd: Option<Option<u64>>,
 }
 
-/// In which capacity a user changes an account.
+/// The capacity in which a user changes an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::account) enum By {
     /// An administrator, who may vouch for an address.
@@ -83,7 +83,7 @@ impl MemberChange {
 }
 
 impl Accounts {
-    /// Up to `limit` accounts of a workspace after the given id, in the order of their ids.
+    /// Returns up to `limit` accounts of a workspace after the given id, in the order of their ids.
     pub async fn members(
         &self,
         workspace: &str,
@@ -100,7 +100,8 @@ impl Accounts {
         Ok(member(record)?)
     }
 
-    /// Adds an account with a password. Reactivates an inactive account with the same address, and updates it.
+    /// Adds an account with a password. If an inactive account has the same address, reactivates and updates that
+    /// account instead.
     pub async fn add_member(&self, identity: &Identity, draft: NewMember) -> Result<Member, AccountError> {
         let email = fold_email(&draft.email)?;
         let name = check_name(&draft.name)?;
@@ -185,7 +186,7 @@ impl Accounts {
     ) -> Result<Member, AccountError> {
         let stale = || AccountError::Changed { what: format!("the member `{id}`") };
         for _ in 0..TRIES {
-            // Read first, so that everything read afterwards is at least as recent.
+            // Read this version first, so that all later reads are at least as recent.
             let people = self.people_mark().await?.map_or(Expect::Absent, Expect::Version);
             let Member { user: before, version } = self.member(&identity.workspace, id).await?;
             if seen.is_some_and(|seen| seen != version) {
@@ -210,7 +211,8 @@ impl Accounts {
             }
             changes.extend(beside.iter().cloned());
             if before.active != after.active {
-                // Also on reactivation: credentials created concurrently with the deactivation may have survived it.
+                // End sessions on reactivation, too: credentials created concurrently with the deactivation may still
+                // exist.
                 changes.extend(self.session_ends(id, None).await?);
                 changes.extend(self.key_ends(id).await?);
             }
@@ -219,7 +221,7 @@ impl Accounts {
             }
             let ended = ends_in(&changes);
             if is_admin(&before) && !is_admin(&after) {
-                // An invitation that the former administrator kept could make them an administrator again.
+                // A former administrator could use an own invitation to become an administrator again.
                 changes.extend(self.link_ends(&before.workspace, id).await?);
             }
             match self.commit(changes, note).await {
@@ -241,8 +243,8 @@ impl Accounts {
     }
 }
 
-/// The error for a change of the local account: with its address or password, another user could act as the terminal's
-/// user.
+/// Returns the error for a change of the local account. Another user who knows its address or password could act as the
+/// terminal's user.
 pub(in crate::account) fn foreign_local() -> String {
     format!(
         "`{LOCAL}` is the user of this machine's terminal; only that user can change its address and password"

@@ -39,7 +39,7 @@ const EMAIL_MAX_BYTES: usize = 254;
 /// Maximum length of a name, in characters.
 const NAME_MAX_CHARS: usize = 100;
 
-/// The stored form of an account.
+/// A user's account, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub id: Principal,
@@ -62,9 +62,10 @@ pub struct User {
     /// takes it over.
     #[serde(default)]
     pub typed: bool,
-    /// Whether it may sign in.
+    /// Whether the account may sign in.
     pub active: bool,
-    /// Total credit for its runs, in millionths of a US dollar; `None` if only the budgets limit them. (ZE-O1)
+    /// Total credit for the account's runs, in millionths of a US dollar; `None` if only the budgets limit them.
+    /// (ZE-O1)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_micro_usd: Option<u64>,
     pub created_at: Timestamp,
@@ -74,7 +75,7 @@ pub struct User {
     pub settled_at: Timestamp,
 }
 
-/// An in-memory copy of the users by id. The newest change of the `people` record tells whether it is outdated.
+/// An in-memory copy of the users by id. The newest change of the `people` record shows whether the copy is outdated.
 #[derive(Debug, Default)]
 pub struct People(RwLock<Known>);
 
@@ -91,18 +92,18 @@ impl People {
         self.0.read().unwrap_or_else(PoisonError::into_inner).users.get(id).cloned()
     }
 
-    /// The user's total credit, if it is limited.
+    /// Returns the user's total credit, or `None` if the credit is unlimited.
     pub fn credit(&self, workspace: &str, id: &Principal) -> Option<u64> {
         self.find(id).filter(|user| user.workspace == workspace)?.credit_micro_usd
     }
 
-    /// The roles of a user, as used in policy rules. Empty for an inactive user.
+    /// Returns the roles of a user, as used in policy rules. Empty for an inactive user.
     pub fn roles(&self, id: &Principal) -> Vec<String> {
         let active = self.find(id).filter(|user| user.active);
         active.map(|user| user.role.word().to_owned()).into_iter().collect()
     }
 
-    /// All users of a workspace.
+    /// Returns all users of a workspace.
     pub fn of(&self, workspace: &str) -> Vec<Arc<User>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.users.values().filter(|user| user.workspace == workspace).cloned().collect()
@@ -121,7 +122,7 @@ impl People {
     }
 }
 
-/// The change that notifies all processes that a user has changed. Every change of a user includes it.
+/// Returns the change that notifies all processes that a user has changed. Every change of a user must include it.
 pub(in crate::account) fn mark(expected: Expect) -> RecordChange {
     put(PEOPLE, ALL, "", &true, expected)
 }

@@ -16,7 +16,7 @@ use crate::account::people::user::{
 use crate::account::record::{put, read};
 
 impl Accounts {
-    /// The newest change of each record kind.
+    /// Returns the newest change of each record kind.
     pub(in crate::account) async fn changes<const N: usize>(
         &self,
         kinds: [&str; N],
@@ -29,13 +29,13 @@ impl Accounts {
         })
     }
 
-    /// The current users. Reloads them if any has changed.
+    /// Returns the current users. Reloads them if any user has changed.
     pub async fn refresh(&self) -> Result<&People, StoreError> {
         let [changes] = self.changes([PEOPLE]).await?;
         self.refresh_to(changes).await
     }
 
-    /// The current users; `changes` is their newest change.
+    /// Returns the current users; `changes` is the newest change of their record kind.
     pub(in crate::account) async fn refresh_to(&self, changes: u64) -> Result<&People, StoreError> {
         if self.people.changes() != Some(changes) {
             let mut users = HashMap::new();
@@ -48,13 +48,13 @@ impl Accounts {
         Ok(&self.people)
     }
 
-    /// The version of the record that changes with every user.
+    /// Returns the version of the record that changes with every user.
     pub(in crate::account) async fn people_mark(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.records.get(PEOPLE, ALL).await?.map(|record| record.version))
     }
 
-    /// The changes that write a new user, the user's record first, and their audit note. If the user proves the
-    /// address, another account whose owner only entered it loses it.
+    /// Returns the changes that write a new user, the user's record first, and the audit note. If the user proves the
+    /// address, another account whose owner only entered the address loses it.
     pub(in crate::account) async fn new_user(
         &self,
         user: &User,
@@ -82,7 +82,7 @@ impl Accounts {
         Ok(self.refresh().await?.find(&id))
     }
 
-    /// Returns the local account, which all commands act as. Creates it if necessary.
+    /// Returns the local account, in whose name all commands act. Creates the account if necessary.
     pub async fn local(&self) -> Result<Arc<User>, RecordError> {
         let id = Principal::from(LOCAL);
         if let Some(user) = self.refresh().await?.find(&id) {
@@ -103,7 +103,7 @@ impl Accounts {
             settled_at: self.clock.now(),
         };
         match self.add_user(&user).await {
-            // Another process was first.
+            // Another process has created the account concurrently.
             Ok(()) | Err(RecordError::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
-//! Refresh tokens. Each is valid once, and contains its session's id with a keyed digest.
+//! Refresh tokens. Each token is valid once, and contains its session's id with a keyed digest.
 //!
-//! A token that is used twice has been copied, so the session ends for both holders. This holds even if the used token
-//! has been forgotten. Within some seconds, a second use counts as a race of two browser tabs. Then the second tab
-//! only gets an access token, because the browser has the next refresh token already.
+//! A token that is used twice has been copied, so the session ends for both holders, even if the store has already
+//! deleted the used token. Within some seconds, a second use counts as a race of two browser tabs. Then the second tab
+//! gets only an access token, because the browser already has the next refresh token.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::Timestamp;
@@ -21,22 +21,22 @@ use crate::account::sessions::token::Signer;
 
 /// Lengths of a token's parts: session id, random part, and digest over both. 48 bytes in all. (SK-P8)
 const LETTERS: [usize; 3] = [12, 32, 20];
-/// How long after its use a second use of a refresh token counts as a race of two tabs.
+/// Time after the first use of a refresh token during which a second use counts as a race of two tabs, in milliseconds.
 const RACE_MS: u64 = 10_000;
-/// Number of used refresh tokens that a session remembers. A forgotten token is recognized by its digest. Its second
-/// use always counts as copied, even if two tabs race.
+/// Maximum number of used refresh tokens that a session remembers. The server recognizes a forgotten token by its
+/// digest, and always treats its second use as a copy, even if two tabs race.
 const REMEMBERED: usize = 200;
-/// Maximum number of refreshes of a session per minute. It allows some for each tab of a browser that wakes up, and is
-/// far below the number of remembered tokens.
+/// Maximum number of refreshes of a session per minute. The limit allows several refreshes for each tab of a browser
+/// that wakes up, and is far below the number of remembered tokens.
 const PER_MINUTE: usize = 20;
-/// How long after a sign-in the first refresh token can be requested.
+/// Time after a sign-in during which the client can request the first refresh token, in milliseconds.
 const ISSUE_MS: u64 = 60_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Refresh {
     session: String,
     expires_at: Timestamp,
-    /// When it was exchanged for the next one.
+    /// When the token was exchanged for the next token.
     used_at: Option<Timestamp>,
 }
 
@@ -47,7 +47,7 @@ fn draw(signer: &Signer, session: &Session) -> String {
     format!("{begins}{}", signer.mark(&begins))
 }
 
-/// The session of a token that this store issued, whether or not the token is still valid.
+/// Returns the session of a token that this store issued, whether or not the token is still valid.
 fn session_in(signer: &Signer, token: &str) -> Option<String> {
     let [name, drawn, mark] = LETTERS;
     let (begins, marked) = token.split_at_checked(name + drawn)?;
@@ -110,7 +110,7 @@ impl Accounts {
             ];
             changes.extend(forgotten);
             match self.records.apply(changes).await {
-                // Another tab was first. Read the records again.
+                // Another tab used the token first. Read the records again.
                 Err(RecordError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
@@ -147,8 +147,8 @@ impl Accounts {
         Err(Unknown::Invalid.into())
     }
 
-    /// The changes that remove used tokens of a session that need not be remembered. Returns an error if the session
-    /// was refreshed too often recently.
+    /// Returns the changes that remove used tokens of a session that the store need not remember. Returns an error if
+    /// the session was refreshed too often recently.
     async fn forgotten(&self, session: &str, now: Timestamp) -> Result<Vec<RecordChange>, AccountError> {
         let mut used = Vec::new();
         for record in self.every(REFRESH, Some(session)).await? {
@@ -180,8 +180,9 @@ impl Accounts {
         }
     }
 
-    /// Issues the first refresh token of the caller's session, once and shortly after the sign-in. For clients that
-    /// receive only an access token at sign-in. An access token that is stolen later cannot obtain one.
+    /// Issues the first refresh token of the caller's session, once and shortly after the sign-in. Intended for clients
+    /// that receive only an access token at sign-in. An access token that is stolen later cannot obtain a refresh
+    /// token.
     pub async fn issue_refresh(&self, identity: &Identity, id: &str) -> Result<String, AccountError> {
         let refused = || {
             let why = "a refresh token is issued once, within a minute of signing in; sign in again";
@@ -205,7 +206,7 @@ impl Accounts {
             vec![put(SESSION, id, identity.user.as_str(), &session, Expect::Version(version)), kept];
         match self.commit(changes, Note::by(identity, "session.issue").on(id)).await {
             Ok(_) => Ok(token),
-            // Another request was first, or the session has ended.
+            // Another request obtained the token first, or the session has ended.
             Err(RecordError::Conflict { .. }) => Err(refused()),
             Err(error) => Err(error.into()),
         }
@@ -253,7 +254,7 @@ mod tests {
         trial.clock.advance_ms(RACE_MS + 1);
         assert!(trial.who(&third).await.is_ok());
         assert_eq!(refreshed(&trial, &first.refresh).await.err().as_deref(), Some(INVALID));
-        // The copy is useless, and so is the owner's token, so the owner notices.
+        // Both the copy and the owner's token are invalid, so the owner notices.
         assert_eq!(trial.who(&third).await.unwrap_err(), INVALID);
         assert_eq!(refreshed(&trial, &third.refresh).await.err().as_deref(), Some(INVALID));
         let log = trial.accounts.audit_before("default", None, 1).await.unwrap();

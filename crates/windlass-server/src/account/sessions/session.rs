@@ -27,7 +27,8 @@ pub(in crate::account) const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
 /// Maximum number of sessions of a user. A new session replaces the least recently used one.
 pub(in crate::account) const SESSIONS_MAX: usize = 50;
 
-/// Lifetime of a guest's session after its last renewal, in seconds; the same as that of a signed-in browser.
+/// Lifetime of a guest's session after its last renewal, in seconds; the same as for the session of a signed-in
+/// browser.
 pub const GUEST_S: u64 = REFRESH_S;
 
 /// When a client receives its first refresh token.
@@ -50,17 +51,17 @@ pub struct Session {
     pub user: Principal,
     /// When the user signed in.
     pub created_at: Timestamp,
-    /// When it was last refreshed.
+    /// When the session was last refreshed.
     pub seen_at: Timestamp,
     pub expires_at: Timestamp,
     /// User agent of the client that signed in.
     pub agent: Option<String>,
     /// Network address of the client that signed in.
     pub from: Option<String>,
-    /// Whether its first refresh token can still be requested.
+    /// Whether the client can still request the session's first refresh token.
     #[serde(default)]
     pub awaits_refresh: bool,
-    /// Whether it belongs to a guest.
+    /// Whether the session belongs to a guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guest: bool,
 }
@@ -74,17 +75,17 @@ pub struct Client {
     pub agent: Option<String>,
 }
 
-/// The tokens that a sign-in returns. They are never logged.
+/// The tokens that a sign-in returns. They must never be logged.
 pub struct Tokens {
     pub access: String,
-    /// `None` if the browser has it already, or the client receives none.
+    /// The next refresh token; `None` if the browser already has it, or the client receives none.
     pub refresh: Option<String>,
     /// Public id of the session.
     pub session: String,
     pub user: Arc<User>,
 }
 
-/// The ids of the sessions that the changes end.
+/// Returns the ids of the sessions that the changes end.
 pub(in crate::account) fn ends_in(changes: &[RecordChange]) -> Vec<String> {
     let ends = changes.iter().filter(|it| it.kind == SESSION && it.write == RecordWrite::Delete);
     ends.map(|it| it.key.clone()).collect()

@@ -15,26 +15,26 @@ use crate::account::record::{PAGE, put, read};
 use crate::account::sessions::session::{REFRESH, SESSION};
 use crate::account::sessions::token::{Cached, KeyRecord, SIGNING_KEY, Signer, THE_ONE};
 
-/// Number of attempts to read the key if another process writes it concurrently.
+/// Maximum number of attempts to read the key while another process writes it concurrently.
 const TRIES: usize = 3;
 
 /// How a key rotation affects sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// They remain valid; each obtains a new access token with its refresh token.
+    /// Sessions remain valid; each obtains a new access token with its refresh token.
     Keep,
-    /// They end, and one-time links are revoked.
+    /// Sessions end, and one-time links are revoked.
     End,
 }
 
 impl Accounts {
-    /// The current keys. Generates them if there are none.
+    /// Returns the current keys. Generates them if the store has none.
     pub(in crate::account) async fn signer(&self) -> Result<Arc<Signer>, StoreError> {
         let [changes] = self.changes([SIGNING_KEY]).await?;
         self.signer_at(changes).await
     }
 
-    /// The keys at the given change of their record, because another process may have rotated them.
+    /// Returns the keys as of the given change of their record, because another process may have rotated them.
     pub(in crate::account) async fn signer_at(&self, changes: u64) -> Result<Arc<Signer>, StoreError> {
         let cache = &self.memory.signer;
         if let Some(signer) = cache.find(changes) {
@@ -65,7 +65,7 @@ impl Accounts {
     async fn draw_key(&self, expected: Expect) -> Result<(), StoreError> {
         let change = put(SIGNING_KEY, THE_ONE, "", &KeyRecord::draw(&self.memory.vault), expected);
         match self.records.apply(vec![change]).await {
-            // Another process was first.
+            // Another process has written a key concurrently.
             Ok(_) | Err(RecordError::Conflict { .. }) => Ok(()),
             Err(RecordError::Store(error)) => Err(error),
         }
@@ -89,7 +89,7 @@ impl Accounts {
         Ok(ended)
     }
 
-    /// Deletes all records of a kind, of all owners. Returns their number.
+    /// Deletes all records of a kind, of all owners. Returns the number of deleted records.
     async fn delete_every(&self, kind: &str) -> Result<usize, RecordError> {
         let mut count = 0;
         loop {
@@ -137,7 +137,7 @@ mod tests {
     async fn a_rotated_key_ends_access_tokens_in_every_process_and_sessions_if_wanted() {
         let trial = Trial::new();
         let (_, tokens) = trial.member().await;
-        // Another process on the same records and vault.
+        // A second process that uses the same records and vault.
         let other = trial.beside();
         assert!(other.by_token(&tokens.access).await.unwrap().is_ok());
         trial.accounts.rotate_keys(Sessions::Keep).await.unwrap();

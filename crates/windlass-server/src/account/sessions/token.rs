@@ -1,7 +1,8 @@
 //! Signed tokens (JWT, HS256). The key is generated once per store and sealed by the vault, so that a copy of the
 //! database cannot sign tokens.
 //!
-//! A token only identifies its session. Role and state are looked up, so they are never outdated.
+//! A token only identifies its session. The server looks up role and state for each request, so they are never
+//! outdated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,9 +29,9 @@ const SEALED_AS: &str = "account/signing_key";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::account) enum Purpose {
-    /// Requests of a session.
+    /// Authenticates the requests of a session.
     Access,
-    /// A sign-in in progress at an OpenID Connect provider.
+    /// Identifies a sign-in in progress at an OpenID Connect provider.
     Provider,
 }
 
@@ -109,7 +110,7 @@ impl Signer {
         }
     }
 
-    /// The keyed digest at the end of a refresh token: 20 characters, computed over its other parts.
+    /// Returns the keyed digest at the end of a refresh token: 20 characters, computed over the token's other parts.
     pub fn mark(&self, begins: &str) -> String {
         // The signed part of a JWT has no line feed, so the two kinds of signatures cannot be confused.
         let tag = hmac::sign(&self.marking, format!("refresh\n{begins}").as_bytes());
@@ -143,7 +144,7 @@ impl Signer {
         now: Timestamp,
     ) -> Option<Read<T>> {
         let mut rules = Validation::new(Algorithm::HS256);
-        // The expiry is checked below, by the clock port.
+        // The code below checks the expiry, with the clock port.
         rules.validate_exp = false;
         rules.validate_aud = false;
         rules.required_spec_claims.clear();
@@ -155,11 +156,11 @@ impl Signer {
     }
 }
 
-/// A token with a valid signature.
+/// The content of a token with a valid signature.
 pub(in crate::account) enum Read<T> {
-    /// Within its lifetime.
+    /// The token is within its lifetime.
     Valid(T),
-    /// After its lifetime.
+    /// The token has expired.
     Expired,
 }
 
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(seen(&ours, Purpose::Access, &token, 15_000), "expired");
         assert_eq!(seen(&ours, Purpose::Provider, &token, 5_000), "foreign");
         assert_eq!(seen(&signer(&[2; 32]), Purpose::Access, &token, 5_000), "foreign");
-        // "alg": "none", without a signature.
+        // A token with "alg": "none" and without a signature.
         let bare = token.split('.').nth(1).unwrap();
         let none = format!("{}.{bare}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#));
         assert_eq!(seen(&ours, Purpose::Access, &none, 5_000), "foreign");
