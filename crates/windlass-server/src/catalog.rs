@@ -10,7 +10,7 @@ use windlass::port::model::{Model, ModelError, Models};
 use crate::config::Settings;
 use crate::endpoints::ClientEndpoints;
 
-/// The available providers. They can be replaced, because the models that a command needs may be known only later.
+/// The available providers. A command can replace them, because it may learn only later which models it needs.
 pub struct Catalog {
     providers: RwLock<ProviderCatalog>,
     /// Endpoints that clients of the server bring for their own runs.
@@ -25,7 +25,7 @@ impl Catalog {
         Ok(Self { providers, endpoints: ClientEndpoints::new(out) })
     }
 
-    /// The current providers.
+    /// Returns the current providers.
     pub fn now(&self) -> ProviderCatalog {
         // Invariant: a poisoned lock still guards a whole catalog.
         self.providers.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -6,7 +6,7 @@ use windlass::clock::SystemClock;
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock;
 
-/// The current time.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     SystemClock::new().now()
 }

@@ -72,20 +72,21 @@ back and asked about by the engine. If a call is denied, do not repeat it; find 
 /// Variable for `--model`.
 pub const MODEL: &str = "WINDLASS_MODEL";
 
-/// Variable for `--base-url`. It is read here and not by the flag parser, because it applies to only one provider.
+/// Variable for `--base-url`. This module reads the variable instead of the flag parser, because the value applies to
+/// only one provider.
 pub const BASE_URL: &str = "WINDLASS_BASE_URL";
 
-/// Variable for `--api-key-env`; it applies to the same provider.
+/// Variable for `--api-key-env`; the value applies to the same provider.
 const API_KEY_ENV: &str = "WINDLASS_API_KEY_ENV";
 
 /// Whether the API key and headers from a file are sent to a model's provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secrets {
-    /// They are sent.
+    /// Windlass sends them.
     Sent,
-    /// They are withheld, because they were configured for another address.
+    /// Windlass withholds them, because they were configured for another address.
     Withheld {
-        /// The address that is now used.
+        /// The address that the requests now go to.
         address: String,
     },
 }
@@ -105,7 +106,7 @@ pub struct Flags {
     pub max_steps: Option<u32>,
 }
 
-/// What determined the model.
+/// The source of the model's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelSource {
     /// A flag or its variable.
@@ -114,7 +115,7 @@ pub enum ModelSource {
     File,
     /// The first API key found in the environment.
     Key(&'static str),
-    /// No source; the demo model is used.
+    /// No source: Windlass uses the demo model.
     Nothing,
 }
 
@@ -123,7 +124,7 @@ pub enum ModelSource {
 pub struct Settings {
     /// The model, followed by its fallbacks. Never empty.
     pub models: Vec<ModelName>,
-    /// What determined the model.
+    /// The source of the model's name.
     pub source: ModelSource,
     pub agent: AgentFile,
     /// Model providers by name.
@@ -136,16 +137,16 @@ pub struct Settings {
     pub tools: ToolsFile,
     /// MCP servers by name.
     pub mcp: BTreeMap<String, McpFile>,
-    /// Tool arguments filled in from integrations, by provider.
+    /// Tool arguments that the server fills in from integrations, by provider.
     pub integrations: BTreeMap<String, ConnectedFile>,
     /// Toolsets by name.
     pub toolsets: BTreeMap<String, ToolsetFile>,
     /// Budgets shared by several runs.
     pub budgets: Vec<Budget>,
-    /// Time after which an unanswered question of the agent is declined, in milliseconds.
+    /// Time after which the engine declines an unanswered question of the agent, in milliseconds.
     pub question_timeout_ms: Option<u64>,
-    /// How long an account must be unchanged by other users before a run starts, so that it may approve calls of the
-    /// run. Applies if a rule names approvers or a quorum.
+    /// Minimum time between a change of an account by another user and the start of a run, so that the account may
+    /// approve calls of the run, in milliseconds. Applies if a rule names approvers or a quorum.
     pub vote_after_ms: u64,
     pub server: ServerFile,
     /// Limits on uploads.
@@ -210,8 +211,8 @@ impl Settings {
     }
 
     /// Adds the variables for `--base-url` and `--api-key-env` if they apply to the provider of `model`. They apply to
-    /// the provider of the model in `WINDLASS_MODEL`, or else of the configured model. A resumed run may use another
-    /// provider.
+    /// the provider of the model in `WINDLASS_MODEL`, or else to that of the configured model. A resumed run may use
+    /// another provider.
     pub fn beside(&self, model: &ModelName, mut flags: Flags, lookup: &Lookup<'_>) -> Flags {
         let beside = lookup(MODEL).map(|name| ModelName::from(name.as_str()));
         let own = beside.as_ref().or(self.models.first());
@@ -224,8 +225,8 @@ impl Settings {
 
     /// Applies `--base-url` and `--api-key-env` to a model's provider.
     ///
-    /// A secret from a file is bound to the address that is configured with it, and is not sent to another one. A key
-    /// in the provider's standard variable is sent, as in the providers' SDKs.
+    /// A secret from a file is bound to the address that is configured with it, and is not sent to another address. A
+    /// key in the provider's standard variable is sent, as in the providers' SDKs.
     pub fn reach(
         &mut self,
         model: &ModelName,
@@ -258,7 +259,8 @@ impl Settings {
         Ok(secrets)
     }
 
-    /// Builds the providers for the model adapter. A missing secret is an error only for a provider that is used.
+    /// Builds the providers for the model adapter. A missing secret is an error only for a provider of a model in
+    /// `used`.
     pub fn catalog(&self, used: &[ModelName]) -> anyhow::Result<ProviderCatalog> {
         let mut builder = ProviderCatalog::builder();
         for (name, file) in &self.providers {
@@ -273,7 +275,7 @@ impl Settings {
         Ok(builder.build()?)
     }
 
-    /// The agent of new runs.
+    /// Returns the agent of new runs.
     pub fn agent(&self) -> AgentConfig {
         let file = &self.agent;
         AgentConfig {
@@ -301,7 +303,7 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// The part of a model's name before the slash; `openai` without a slash. (SK-L1)
+/// Returns the part of a model's name before the slash, or `openai` if the name has no slash. (SK-L1)
 pub fn provider_of(model: &ModelName) -> &str {
     model.as_str().split_once('/').map_or("openai", |(provider, _)| provider)
 }

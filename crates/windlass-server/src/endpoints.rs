@@ -1,8 +1,8 @@
 //! Model endpoints that clients bring for their own runs: a URL and an API key. (ZE-C7)
 //!
-//! They are kept only in this process's memory. A run records the endpoint's name, which contains neither the URL nor
-//! the key. After a restart the client must send the endpoint again. The URLs come from requests, so only hosts that
-//! `[outbound]` allows are called.
+//! This process keeps endpoints only in memory. A run records the endpoint's name, which contains neither the URL nor
+//! the key. After a restart, the client must send the endpoint again. The URLs come from requests, so the process calls
+//! only hosts that `[outbound]` allows.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use windlass::secret::Secret;
 
 /// Prefix of the provider part of such a model's name; hexadecimal digits follow.
 const PREFIX: &str = "client-endpoint-";
-/// Number of hexadecimal digits, enough to avoid collisions.
+/// Number of hexadecimal digits in the name of an endpoint, enough to avoid collisions.
 const DIGITS: usize = 16;
-/// Maximum number of endpoints of one user, and of all users. Each holds a key and some KiB. The oldest ones are
-/// evicted.
+/// Maximum number of endpoints of one user, and of all users. Each endpoint uses a few KiB. Above the maximum, the
+/// oldest endpoints are evicted.
 const USER_MAX: usize = 8;
 const ALL_MAX: usize = 1_024;
 /// Maximum length of a URL, of a key and of a model's name, in bytes.
@@ -42,7 +42,7 @@ impl std::fmt::Debug for ClientEndpoint {
     }
 }
 
-/// Why an endpoint is rejected. No message contains a key.
+/// The reason why an endpoint is rejected. No message contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The settings do not allow client endpoints.
@@ -60,7 +60,7 @@ pub enum EndpointError {
     Unfit {
         /// Name of the value.
         what: &'static str,
-        /// Maximum length.
+        /// Maximum length, in bytes.
         max_bytes: usize,
     },
 }
@@ -84,8 +84,8 @@ impl ClientEndpoints {
         Self { out, known: Mutex::default() }
     }
 
-    /// Whether a model's name belongs to a client endpoint. The name is not a secret, so requests may not select such
-    /// a model.
+    /// Returns whether a model's name belongs to a client endpoint. The name is not a secret, so requests may not
+    /// select such a model.
     pub fn names(model: &ModelName) -> bool {
         let provider = model.as_str().split_once('/').map_or("", |(provider, _)| provider);
         provider
@@ -93,8 +93,8 @@ impl ClientEndpoints {
             .is_some_and(|rest| rest.len() == DIGITS && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 
-    /// Stores an endpoint of a user. Returns the name with which a run calls a model there. The same URL again
-    /// replaces the key.
+    /// Stores an endpoint of a user. Returns the name with which a run calls a model of the endpoint. If the user
+    /// already has an endpoint with this URL, replaces its key.
     pub fn open(
         &self,
         workspace: &str,
@@ -152,7 +152,7 @@ impl ClientEndpoints {
         known.push_back(new);
     }
 
-    /// The model with a name. Returns `None` if the name does not belong to a client endpoint.
+    /// Returns the model with a name, or `None` if the name does not belong to a client endpoint.
     pub fn resolve(&self, name: &ModelName) -> Option<Result<Arc<dyn Model>, ModelError>> {
         if !Self::names(name) {
             return None;
@@ -234,7 +234,7 @@ mod tests {
         for other in ["openai/gpt-x", "client-endpoint-/x", "client-endpoint-0123456789abcdeg/x", "gpt-x"] {
             assert!(endpoints.resolve(&ModelName::from(other)).is_none(), "{other}");
         }
-        // Another process does not know it, and the error tells the user what to do.
+        // Another process does not have the endpoint, and the error tells the user what to do.
         let elsewhere = ClientEndpoints::new(None);
         let error = elsewhere.resolve(&name).unwrap().err().unwrap();
         assert!(error.to_string().contains("`llm_config`"), "{error}");

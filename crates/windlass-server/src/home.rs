@@ -1,10 +1,10 @@
 //! Folders of the server's users: each user has an uploads folder, and each thread has a folder that only its tools
 //! can access. (ZE-C15, ZE-X9)
 //!
-//! They are in the store's folder, as `files/<workspace>/<user>/uploads` and
-//! `files/<workspace>/<user>/workspace/<thread>`, and accessible only to the server's system user. If the settings say
-//! so, new threads of a user share `files/<workspace>/<user>/shared`. A thread of the command line works in the folder
-//! where it was started.
+//! The folders are in the store's folder, as `files/<workspace>/<user>/uploads` and
+//! `files/<workspace>/<user>/workspace/<thread>`, and only the server's system user can access them. If the settings
+//! say so, new threads of a user share `files/<workspace>/<user>/shared`. A thread of the command line works in the
+//! folder where the user started it.
 
 mod room;
 
@@ -48,7 +48,7 @@ pub struct Homes {
     limit: u64,
 }
 
-/// The owner of folders, by names that are valid path components.
+/// The owner of folders: names of the workspace and the user, escaped as path components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     workspace: String,
@@ -66,7 +66,7 @@ impl Home {
         Self { workspace: safe(workspace), user: safe(user) }
     }
 
-    /// The folder to record for a new thread, according to the settings.
+    /// Returns the folder to record for a new thread, according to the settings.
     pub fn folder(&self, word: FolderWord) -> String {
         match word {
             FolderWord::Conversation => self.recorded(),
@@ -74,13 +74,13 @@ impl Home {
         }
     }
 
-    /// The folder to record for a thread with its own folder.
+    /// Returns the folder to record for a thread with its own folder.
     pub fn recorded(&self) -> String {
         format!("{HOME}{}/{}", self.workspace, self.user)
     }
 }
 
-/// Why a thread has no folder here.
+/// The reason why a thread has no folder in this process.
 #[derive(Debug, Error)]
 pub enum HomeError {
     /// The thread works in another folder of the command line, where the same paths are other files.
@@ -106,17 +106,18 @@ impl Homes {
         Self { limit, ..self }
     }
 
-    /// The working folder of this process, used by threads of the command line.
+    /// Returns the working folder of this process, used by threads of the command line.
     pub fn ground(&self) -> &Arc<WorkingFolder> {
         &self.ground
     }
 
-    /// A user's uploads folder. Creates it if necessary. Blocks.
+    /// Returns a user's uploads folder, and creates it if necessary. Blocks the thread.
     pub fn uploads(&self, home: &Home) -> Result<Arc<WorkingFolder>, FolderError> {
         Ok(Arc::new(self.open(home, &[&home.workspace, &home.user, "uploads"])?))
     }
 
-    /// The folder of a thread, according to its record; `None` if it records none. Blocks.
+    /// Returns the folder of a thread according to the thread's record, or `None` if the record has no folder. Blocks
+    /// the thread.
     pub fn thread(
         &self,
         thread: &ThreadId,
@@ -140,10 +141,10 @@ impl Homes {
         Ok(Some(self.ground.clone()))
     }
 
-    /// Returns a shared folder, reusing an open one.
+    /// Returns a shared folder, and reuses the object of an open one.
     fn shared(&self, home: &Home, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
         let path = self.path(&parts);
-        // Invariant: each change leaves a whole map. A concurrent thread waits here until the folder is open.
+        // Invariant: each change leaves a whole map. A concurrent thread waits for the lock until the folder is open.
         let mut open = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = open.get(&path).and_then(Weak::upgrade) {
             return Ok(folder);
@@ -154,31 +155,31 @@ impl Homes {
         Ok(folder)
     }
 
-    /// Whether a thread's files are accessible here, according to its record. In other folders of the command line,
-    /// the same paths are other files.
+    /// Returns whether this process can access a thread's files, according to the thread's record. In other folders of
+    /// the command line, the same paths are other files.
     pub fn has_files_of(&self, recorded: Option<&str>) -> bool {
         Self::is_own(recorded) || self.is_ground(recorded)
     }
 
-    /// Whether the recorded folder is the working folder of this process.
+    /// Returns whether the recorded folder is the working folder of this process.
     pub fn is_ground(&self, recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
     }
 
-    /// Whether the recorded folder belongs to the server, and not to the command line.
+    /// Returns whether the recorded folder belongs to the server, and not to the command line.
     pub fn is_own(recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME) || recorded.starts_with(SHARED))
     }
 
-    /// Whether the recorded folder belongs to this thread alone.
+    /// Returns whether the recorded folder belongs to this thread alone.
     pub fn is_own_of_thread(recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME))
     }
 
-    /// The quota of a user.
+    /// Returns the quota of a user.
     pub fn room(&self, home: &Home) -> Arc<Room> {
         let (workspace, user) = (&home.workspace, &home.user);
-        // Names from a record are escaped already, and the folders of those threads have the names escaped twice.
+        // Names from a record are already escaped, so the folders of those threads have names that are escaped twice.
         let mut folders = vec![self.path(&[workspace, user]), self.path(&[&plain(workspace), &plain(user)])];
         folders.dedup();
         // Invariant: each change leaves a whole map.
@@ -192,7 +193,7 @@ impl Homes {
         room
     }
 
-    /// Deletes the folder of a deleted thread. Folders of the command line and shared folders stay. Blocks.
+    /// Deletes the folder of a deleted thread. Keeps folders of the command line and shared folders. Blocks the thread.
     pub fn forget(&self, thread: &ThreadId, recorded: Option<&str>) -> io::Result<()> {
         let named = recorded.and_then(|it| it.strip_prefix(HOME)).and_then(|home| home.split_once('/'));
         let Some((workspace, user)) = named else { return Ok(()) };
@@ -200,7 +201,7 @@ impl Homes {
         gone(windlass::tool::remove_tree(&path))
     }
 
-    /// Sweeps now and every hour. An incomplete copy from a crash counts towards its user's quota until it is deleted.
+    /// Sweeps now and every hour. After a crash, an incomplete copy uses its user's quota until a sweep deletes it.
     pub async fn sweep_hourly(self, engine: Engine) {
         loop {
             self.sweep(&engine).await;
@@ -223,8 +224,8 @@ impl Homes {
         }
     }
 
-    /// Folders of threads that were not changed recently. A process that has just created a folder may be about to
-    /// create its thread. Blocks.
+    /// Returns the folders of threads that did not change recently. A process that has just created a folder may be
+    /// about to create its thread. Blocks the thread.
     fn folders(&self) -> Vec<(ThreadId, PathBuf)> {
         let below = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
         let workspaces = below(self.root.clone());
@@ -236,7 +237,7 @@ impl Homes {
             let since = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
             since.is_some_and(|since| since.as_millis() < u128::from(before))
         });
-        // Skip names with escaped characters: ids of the engine and UUIDs have none.
+        // Skip names with escaped characters: ids of the engine and UUIDs contain no such characters.
         let named = settled.filter_map(|entry| {
             let name = entry.file_name().into_string().ok().filter(|name| !name.contains('%'))?;
             Some((ThreadId::from(name), entry.path()))
@@ -284,7 +285,7 @@ fn private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Treats a missing folder as deleted.
+/// Converts the error for a missing folder to success.
 fn gone(deleted: io::Result<()>) -> io::Result<()> {
     match deleted {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -292,13 +293,13 @@ fn gone(deleted: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether a name is a path component as written by [`plain`].
+/// Returns whether a name is a path component that [`plain`] can produce.
 fn is_plain(name: &str) -> bool {
     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.%".contains(&byte);
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_kept)
 }
 
-/// Escapes a name to a path component. Letters, digits and `-_.` are kept, other bytes become hexadecimal digits, so
+/// Escapes a name to a path component. Letters, digits and `-_.` are kept; other bytes become hexadecimal digits. So
 /// different names stay different.
 fn plain(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
@@ -345,7 +346,7 @@ mod tests {
         let found = homes.thread(&ThreadId::from("thr_1"), Some(&here)).unwrap();
         assert!(Arc::ptr_eq(&found.unwrap(), &ground));
         assert!(homes.thread(&ThreadId::from("thr_1"), None).unwrap().is_none());
-        // A thread of another folder works nowhere else: its calls would change other files.
+        // A thread of another folder has no folder in this process: its calls would change other files.
         let other = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).err().unwrap().to_string();
         assert_eq!(
             other,
@@ -383,7 +384,7 @@ mod tests {
             homes.thread(&ThreadId::from(thread), Some(recorded)).unwrap().unwrap()
         };
         let (one, other) = (folder("thr_1", &recorded), folder("thr_2", &recorded));
-        // The same object, so that tools serialize their changes; another one than that of another user.
+        // Threads of one user share one object, so that tools serialize their changes. Another user has another object.
         assert!(Arc::ptr_eq(&one, &other) && one.path().ends_with("files/default/usr_1/shared"));
         let second = Home::of("default", &Principal::from("usr_2")).folder(FolderWord::User);
         assert_ne!(folder("thr_3", &second).path(), one.path());
@@ -432,7 +433,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let ground = tempfile::tempdir().unwrap();
         let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
-        // As an earlier version left them in a store that other users can access.
+        // Folders as an earlier version created them, in a store that other users can access.
         let open =
             |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let old = root.path().join("files/default/usr_1/uploads");

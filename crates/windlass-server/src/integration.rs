@@ -1,6 +1,6 @@
 //! External systems that a workspace is connected to: their URLs, settings and sealed credentials. (SK-R9, SK-P13)
 //!
-//! The only request made here checks whether a system accepts its credentials.
+//! The only request that this module sends checks whether a system accepts its credentials.
 
 pub mod connected;
 pub mod reach;
@@ -26,7 +26,8 @@ use crate::account::secret;
 use crate::integration::reach::Reach;
 use crate::vault::{Credential, Vault};
 
-/// Record kind of integrations. The key is `workspace/provider`, so there is one for each.
+/// Record kind of integrations. The key is `workspace/provider`, so a workspace has at most one integration for each
+/// provider.
 const INTEGRATION: &str = "integration";
 /// Record kind of sealed credentials.
 const CREDENTIAL: &str = "credential";
@@ -34,10 +35,10 @@ const CREDENTIAL: &str = "credential";
 /// Supported systems with their required settings.
 pub const PROVIDERS: &[(&str, &[&str])] = &[("jenkins", &["api_url"])];
 
-/// Timeout for a check.
+/// Timeout for a check of credentials.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of integrations of a workspace; there is one for each provider.
+/// Maximum number of integrations of a workspace. A workspace has at most one for each provider.
 const MAX: usize = 100;
 
 /// Whether an integration is used.
@@ -146,7 +147,7 @@ impl From<Said> for Checked {
     }
 }
 
-/// Why an integration was not created or changed.
+/// The reason why an integration was not created or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum IntegrationError {
     /// The provider is not supported.
@@ -163,14 +164,14 @@ pub enum IntegrationError {
         /// Name of the setting.
         setting: String,
     },
-    /// The URL may not be called.
+    /// The server may not call the URL.
     #[error("`api_url` is `{url}`, which {why}")]
     Address {
         url: String,
-        /// What is wrong with it.
+        /// The defect of the URL.
         why: &'static str,
     },
-    /// The credentials belong to another system.
+    /// The credentials were given for another system.
     #[error("the stored credentials are for `{0}`; send `credentials` for the new URL")]
     Elsewhere(String),
     /// The credentials cannot be unsealed.
@@ -195,7 +196,7 @@ pub struct Integrations {
     clock: Arc<dyn Clock>,
     vault: Vault,
     reach: Reach,
-    /// Pairs of workspace and provider with an active integration.
+    /// Pairs of workspace and provider that have an active integration.
     active: RwLock<BTreeSet<(String, String)>>,
 }
 
@@ -223,7 +224,7 @@ impl Integrations {
         Ok(Self { records, clock, vault, reach, active: RwLock::new(active) })
     }
 
-    /// Whether a workspace has an active integration for a provider.
+    /// Returns whether a workspace has an active integration for a provider.
     pub fn is_active(&self, workspace: &str, provider: &str) -> bool {
         // Invariant: a poisoned lock still guards a whole set.
         let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
@@ -282,8 +283,8 @@ impl Integrations {
         }
     }
 
-    /// Changes an integration. New credentials replace the old ones in the same transaction. Existing credentials are
-    /// never sent to another system than the one they were given for.
+    /// Changes an integration. New credentials replace the old ones in the same transaction. The server never sends
+    /// existing credentials to another system than the one that they were given for.
     pub async fn change(
         &self,
         workspace: &str,
@@ -381,7 +382,7 @@ impl Integrations {
         RecordChange::put(CREDENTIAL, &name, workspace, sealed, Expect::Absent)
     }
 
-    /// Validates the settings and returns the system's URL.
+    /// Validates the settings, and returns the system's URL.
     fn checked(
         &self,
         provider: &str,
@@ -397,7 +398,8 @@ impl Integrations {
     }
 }
 
-/// The name under which credentials are sealed. It contains the origin, so they cannot be unsealed for another system.
+/// Returns the name under which credentials are sealed. The name contains the origin, so the credentials cannot be
+/// unsealed for another system.
 fn bound(name: &str, origin: &str) -> String {
     format!("{name} {origin}")
 }

@@ -1,8 +1,8 @@
-//! The Windlass server: accounts, HTTP API, streams and web UI. It also defines the settings and policy files that it
-//! shares with the command line.
+//! The Windlass server: accounts, HTTP API, streams and web UI. The crate also defines the settings and policy files
+//! that the server shares with the command line.
 //!
-//! This crate is part of the product and not a stable API: its items change with the command line and the dialects. It
-//! knows no command and no dialect. A dialect is registered as [`http::state::dialect::Dialect`].
+//! This crate is part of the product and not a stable API: its items change with the command line and the dialects. The
+//! crate knows no command and no dialect. The command line registers each dialect as [`http::state::dialect::Dialect`].
 
 #![allow(missing_docs, reason = "not an API: only crates of this repository use it")]
 

@@ -34,7 +34,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         match web_search(outbound.clone(), provider, Box::new(Kept), Reader::this_program()) {
             Ok(tool) => tools.push(Arc::new(tool)),
             Err(error) if is_chosen => return Err(refused(error).into()),
-            // The default engine is not offered if the outbound rules do not allow it.
+            // Do not offer the default search engine if the outbound rules do not allow its host.
             Err(error) => tracing::debug!(%error, "no search"),
         }
     }

@@ -7,7 +7,7 @@ use http::{StatusCode, header};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// A page with an HTML body.
+/// Builds a response with a page around an HTML body.
 pub fn page(status: StatusCode, body: &str) -> Response {
     // The colors are those of the web UI, whose style sheet is not available here.
     const STYLE: &str = ":root{color-scheme:light dark}\
@@ -29,7 +29,7 @@ pub fn page(status: StatusCode, body: &str) -> Response {
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, "no-store"),
-        // With `no-referrer`, a browser would submit the form with the origin `null`, which is rejected.
+        // With `no-referrer`, a browser would submit the form with the origin `null`, which the server rejects.
         (header::REFERRER_POLICY, "same-origin"),
     ];
     (status, headers, html).into_response()

@@ -23,7 +23,7 @@ pub use cases::{CaseFile, word};
 pub use problem::{Highlight, Problem, Word};
 pub use time::Length;
 
-/// A policy file that was read.
+/// The content of a policy file.
 pub struct PolicyText {
     /// Path of the file.
     pub path: PathBuf,
@@ -44,7 +44,7 @@ pub struct InForce {
     pub text: String,
     /// Its active rules.
     pub rules: Vec<Rule>,
-    /// Whether these are all of its rules.
+    /// Whether these are all rules of the file.
     pub extent: Extent,
 }
 
@@ -53,7 +53,7 @@ pub struct InForce {
 pub enum Extent {
     /// All rules.
     Whole,
-    /// The file is not trusted: only its rules that deny or ask, and a timeout never approves.
+    /// The file is not trusted: only its rules that deny or ask are active, and a timeout never approves.
     Tightening,
 }
 
@@ -83,13 +83,14 @@ impl PolicyText {
         Self::read(path)?.ok_or_else(|| Trouble::usage(format!("there is no file `{}`", path.display())))
     }
 
-    /// Number of errors, and number of warnings.
+    /// Returns the number of errors and the number of warnings.
     pub fn count(&self) -> (usize, usize) {
         let errors = self.problems.iter().filter(|problem| problem.severity == Word::Error).count();
         (errors, self.problems.len() - errors)
     }
 
-    /// All rules of the file. Any error rejects the whole file, because the invalid rule may be the decisive one.
+    /// Returns all rules of the file. Any error rejects the whole file, because the invalid rule may be the decisive
+    /// one.
     pub fn whole(self) -> Result<Vec<Rule>, Trouble> {
         let path = self.path.display().to_string();
         match self.problems.iter().find(|problem| problem.severity == Word::Error) {
@@ -103,7 +104,7 @@ impl PolicyText {
         }
     }
 
-    /// The file with its active rules.
+    /// Returns the file with its active rules.
     pub fn in_force(self, extent: Extent) -> Result<InForce, Trouble> {
         let (path, text) = (self.path.clone(), self.text.clone());
         let rules = match extent {
@@ -113,7 +114,7 @@ impl PolicyText {
         Ok(InForce { path, text, rules: rules?, extent })
     }
 
-    /// The rules of an untrusted file: those that deny or ask, with a timeout that never approves.
+    /// Returns the active rules of an untrusted file: the rules that deny or ask, with a timeout that never approves.
     pub fn tightening(self) -> Result<Vec<Rule>, Trouble> {
         let mut rules = self.whole()?;
         rules.retain(|rule| rule.verdict != Verdict::Allow);

@@ -1,4 +1,4 @@
-//! `[integrations.<provider>]`: tool arguments that are filled in from a workspace's integration.
+//! `[integrations.<provider>]`: tool arguments that the server fills in from a workspace's integration.
 //!
 //! The file contains no values. Administrators enter settings and credentials at the server.
 
@@ -13,10 +13,10 @@ use windlass::machine::Glob;
 pub struct ConnectedFile {
     /// MCP server of the tools.
     pub server: String,
-    /// Tool name patterns with `*`. Empty means all tools of the server.
+    /// Tool name patterns with `*`. An empty list means all tools of the server.
     #[serde(default)]
     pub tools: Vec<Glob>,
-    /// The arguments to fill in, with their sources.
+    /// The sources of the arguments to fill in, by argument name.
     pub arguments: BTreeMap<String, Part>,
 }
 
@@ -28,7 +28,7 @@ pub enum Part {
     CredentialsRef,
     /// A setting of the integration.
     Setting(String),
-    /// A part of its credentials.
+    /// A part of the integration's credentials.
     Credential(String),
 }
 

@@ -1,4 +1,4 @@
-//! `[server.dialect.<name>]`: the interfaces of other products, and how closely each follows its original.
+//! `[server.dialect.<name>]`: the interfaces of other products, and how closely each one follows the original product.
 //!
 //! A dialect is served unless its table contains `enabled = false`; its requests pass the same authentication and
 //! limits as the API. Options that are unsafe on an exposed server are off by default. This module only defines the
@@ -41,7 +41,7 @@ pub struct ZeusFile {
     pub enabled: Option<bool>,
     /// Whether a request may name the endpoint and the API key for its run's model. (ZE-C7)
     pub client_endpoints: Option<bool>,
-    /// Maximum number of steps of runs started by the dialect, instead of the agent's. (ZE-X8)
+    /// Maximum number of steps of runs that the dialect starts. Overrides the agent's limit. (ZE-X8)
     pub max_steps: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! Compares `docs/configuration.md` with the code: it must document every key and every variable, and no other. Its
-//! examples must parse.
+//! Compares `docs/configuration.md` with the code: the document must list every key and every variable, and no other.
+//! Its examples must parse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ const TOP: &str = "The top of the file";
 /// A key that does not exist anywhere.
 const NOWHERE: &str = "0";
 
-/// The TOML examples of a document.
+/// Returns the TOML examples of a document.
 pub fn examples(document: &str) -> Vec<&str> {
     let blocks = document.split("\n```toml\n").skip(1);
     blocks.map(|block| block.split("\n```").next().unwrap_or_default()).collect()
 }
 
-/// The first code word of each table row with the second cell, by section. The section of a configuration table has
-/// the table's name in its heading.
+/// Returns the first code word of each table row with the second cell, by section. The section of a configuration table
+/// has the table's name in its heading.
 pub fn sections(document: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut section = String::new();
@@ -41,17 +41,17 @@ pub fn sections(document: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     sections
 }
 
-/// The code word at the beginning of a text.
+/// Returns the code word at the beginning of a text.
 fn code(text: &str) -> Option<&str> {
     text.strip_prefix('`')?.split('`').next()
 }
 
-/// The keys that a table accepts, according to the parser's error for an unknown key.
+/// Returns the keys that a table accepts, according to the parser's error for an unknown key.
 fn accepted(table: &str) -> BTreeSet<String> {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
     match table {
         TOP => expected(""),
-        // All other names are names of tools.
+        // All other keys of this table are tool names.
         "[tools]" => keys(&["disabled", "bash", "<Name>"]),
         "[api.<name>.auth]" => {
             let of = |kind: &str| expected(&format!("[api.x.auth]\ntype = '{kind}'\n"));
@@ -62,7 +62,7 @@ fn accepted(table: &str) -> BTreeSet<String> {
     }
 }
 
-/// A table's header with a concrete name for each placeholder.
+/// Returns a table's header with a concrete name in place of each placeholder.
 fn named(table: &str) -> String {
     let mut parts = table.split('<');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -98,7 +98,7 @@ fn the_reference_names_every_key_and_no_other() {
             assert!(sections.keys().any(has), "`{key}` of {table} is described nowhere");
         }
     }
-    // Prices have no separate section; their table accepts any key.
+    // Prices have no separate section, because the table of prices accepts any key.
     let price = DOCUMENT.lines().find(|line| line.starts_with("| `price` |")).unwrap();
     for (key, _) in json!(Price::default()).as_object().unwrap() {
         assert!(price.contains(&format!("`{key}`")), "{key}");
@@ -120,7 +120,7 @@ fn the_reference_names_every_variable_and_no_other() {
     assert_eq!(said, read);
 }
 
-/// Whether a word is the name of a Windlass variable, excluding those of tests.
+/// Returns whether a word is the name of a Windlass variable. Variables for tests are excluded.
 fn is_ours(word: &str) -> bool {
     let is_name = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     let rest = word.strip_prefix("WINDLASS_").filter(|rest| !rest.is_empty() && is_name(rest));

@@ -35,7 +35,7 @@ pub struct ConfigFile {
     pub tools: ToolsFile,
     /// MCP servers by name.
     pub mcp: BTreeMap<String, McpFile>,
-    /// Tool arguments filled in from integrations, by provider.
+    /// Tool arguments that the server fills in from integrations, by provider.
     pub integrations: BTreeMap<String, ConnectedFile>,
     /// Toolsets by name.
     pub toolsets: BTreeMap<String, ToolsetFile>,
@@ -72,7 +72,7 @@ pub struct AgentFile {
     pub max_output_tokens: Option<u64>,
     /// Default mode of its runs: `agent`, `ask`, `plan`.
     pub mode: Option<Mode>,
-    /// Whether the model receives summaries of long results.
+    /// Settings for summaries that the model receives instead of long results.
     pub offload: OffloadFile,
     /// Limits of a run.
     pub limits: LimitsFile,
@@ -84,9 +84,9 @@ pub struct AgentFile {
 pub struct LimitsFile {
     /// Maximum number of steps.
     pub max_steps: Option<u32>,
-    /// Maximum wall time of a run.
+    /// Maximum wall time of a run, in milliseconds.
     pub run_timeout_ms: Option<u64>,
-    /// Maximum time of one tool call.
+    /// Maximum time of one tool call, in milliseconds.
     pub call_timeout_ms: Option<u64>,
     /// Maximum number of calls in one step.
     pub max_calls_per_step: Option<u32>,
@@ -124,7 +124,7 @@ pub struct ProviderFile {
     pub headers: BTreeMap<String, HeaderValue>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
-    /// Seconds without data after which a call fails.
+    /// Number of seconds without data after which a model call fails.
     pub stall_timeout_s: Option<u64>,
     /// Whether unknown finish reasons are accepted.
     pub lenient: Option<bool>,
@@ -188,7 +188,8 @@ impl ConfigFile {
             providers,
             tools: self.tools.over(weaker.tools),
             mcp: servers_over(self.mcp, weaker.mcp),
-            // A toolset is replaced as a whole, because a mixture of two definitions would be meaningless.
+            // The stronger layer replaces a toolset as a whole, because a mixture of two definitions would be
+            // meaningless.
             toolsets: weaker.toolsets.into_iter().chain(self.toolsets).collect(),
             // Budgets of all layers apply, so a stronger layer can only tighten them.
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
@@ -200,7 +201,7 @@ impl ConfigFile {
             files: self.files.over(weaker.files),
             outbound: self.outbound.over(weaker.outbound),
             web: self.web.over(weaker.web),
-            // An API is replaced as a whole, because its secret belongs to its address.
+            // The stronger layer replaces an API as a whole, because the API's secret belongs to its address.
             api: weaker.api.into_iter().chain(self.api).collect(),
         }
     }
@@ -299,7 +300,7 @@ impl ProviderFile {
         let mut extra_body = weaker.extra_body;
         extra_body.extend(self.extra_body);
         // A secret is bound to the address that is configured with it. A layer that changes the address does not
-        // inherit the secret of the layer below.
+        // inherit the secret of the weaker layer.
         let same_place = self.base_url.is_none() || self.base_url == weaker.base_url;
         let (key_below, mut headers) = match same_place {
             true => (weaker.api_key, weaker.headers),
@@ -329,7 +330,7 @@ fn known_over(stronger: KnownModel, weaker: KnownModel) -> KnownModel {
         tool_calls: stronger.tool_calls.or(weaker.tool_calls),
         structured_output: stronger.structured_output.or(weaker.structured_output),
         reasoning: stronger.reasoning.or(weaker.reasoning),
-        // A price is replaced as a whole, because its figures belong together.
+        // The stronger layer replaces a price as a whole, because the figures of a price belong together.
         price: stronger.price.or(weaker.price),
     }
 }

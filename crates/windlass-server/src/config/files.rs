@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-/// Default maximum size of an upload: the limit of model providers for documents.
+/// Default maximum size of an upload, in bytes: the limit of model providers for documents.
 const MAX_BYTES: u64 = 25 * 1024 * 1024;
-/// Default quota of a user.
+/// Default quota of a user, in bytes.
 const MAX_TOTAL_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// `[files]`.
@@ -55,7 +55,7 @@ impl FilesFile {
         self.folder.unwrap_or_default()
     }
 
-    /// Whether a file with this name may be uploaded.
+    /// Returns whether a user may upload a file with this name.
     pub fn takes(&self, name: &str) -> bool {
         let Some(extensions) = &self.extensions else { return true };
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

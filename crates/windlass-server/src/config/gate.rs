@@ -14,11 +14,11 @@ use crate::policy::Length;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolFile {
-    /// Whether a call may be repeated if its outcome is lost.
+    /// Whether the engine may repeat a call whose outcome is lost.
     pub effect: Option<EffectWord>,
     /// Whether the tool's annotations are trusted.
     pub trusted: Option<bool>,
-    /// How to look up a lost outcome.
+    /// The call that looks up a lost outcome.
     pub reconcile: Option<Reconcile>,
 }
 
@@ -26,13 +26,13 @@ pub struct ToolFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectWord {
-    /// Changes nothing.
+    /// A call changes nothing.
     Pure,
     /// A repeated call has no further effect.
     Idempotent,
     /// The external system deduplicates repeated calls by a key.
     Keyed,
-    /// Never repeated automatically.
+    /// The engine never repeats a call automatically.
     Once,
 }
 
@@ -78,10 +78,10 @@ pub fn tools_over(
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsFile {
-    /// Time after which an unanswered question of the agent is declined.
+    /// Time after which the engine declines an unanswered question of the agent.
     pub question_timeout: Option<Length>,
-    /// Minimum time between a change of an account by another user and the start of a run that the account may
-    /// approve. Applies if a rule names approvers or a quorum. Changes of role, password and address count.
+    /// Minimum time between a change of an account by another user and the start of a run that the account may approve.
+    /// Applies if a rule names approvers or a quorum. Changes of the role, the password and the address are relevant.
     pub vote_after: Option<Length>,
 }
 

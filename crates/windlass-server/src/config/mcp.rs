@@ -1,6 +1,7 @@
 //! `[mcp.<name>]`: the MCP servers that provide tools for runs.
 //!
-//! Secrets appear as references. If a stronger layer redirects a server, it inherits no secrets from a weaker layer.
+//! Secrets appear as references. If a stronger layer redirects a server, the server inherits no secrets from a weaker
+//! layer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,15 +36,15 @@ pub struct McpFile {
     pub headers: BTreeMap<String, HeaderValue>,
     /// Whether to use only POST requests.
     pub post_only: Option<bool>,
-    /// Whether the annotations of its tools are trusted.
+    /// Whether Windlass trusts the annotations of the server's tools.
     pub trusted: Option<bool>,
-    /// Whether Windlass refuses to start without it.
+    /// Whether Windlass refuses to start if the server is unavailable.
     pub required: Option<bool>,
-    /// When the server's name is prefixed to its tools' names: `on_clash` or `always`.
+    /// When to prefix the server's name to its tools' names: `on_clash` or `always`.
     pub prefix: Option<PrefixWord>,
-    /// Tools to include, with `*`.
+    /// Name patterns of the tools to include, with `*`.
     pub include: Option<Vec<String>>,
-    /// Tools to exclude.
+    /// Name patterns of the tools to exclude, with `*`.
     pub exclude: Option<Vec<String>>,
     /// Maximum time until the connection is established.
     pub connect_timeout: Option<Length>,
@@ -51,7 +52,7 @@ pub struct McpFile {
     pub call_timeout: Option<Length>,
     /// Whether the server may request completions from the agent's model.
     pub sampling: Option<bool>,
-    /// Settings of the OAuth sign-in. By default they are discovered from the server.
+    /// Settings of the OAuth sign-in. By default, the client discovers them from the server.
     pub oauth: Option<OAuthFile>,
 }
 
@@ -65,7 +66,7 @@ pub struct OAuthFile {
     pub client_id: Option<String>,
     /// Reference to the client's secret.
     pub client_secret: Option<Reference>,
-    /// Scopes to request. Empty means those that the server requests.
+    /// Scopes to request. An empty list means the scopes that the server requests.
     pub scopes: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ pub struct OAuthFile {
 pub enum TransportWord {
     /// Streamable HTTP.
     Http,
-    /// HTTP+SSE of 2024.
+    /// HTTP+SSE, the transport of the 2024 protocol revision.
     Sse,
 }
 
@@ -83,7 +84,7 @@ pub enum TransportWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixWord {
-    /// Only if another tool has the same name.
+    /// The name is prefixed only if another tool has the same name.
     OnClash,
     Always,
 }
@@ -127,13 +128,14 @@ impl McpFile {
             connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
             call_timeout: self.call_timeout.or(weaker.call_timeout),
             sampling: self.sampling.or(weaker.sampling),
-            // Replaced as a whole, because the secret belongs to its client.
+            // The stronger layer replaces the table as a whole, because the secret belongs to its client.
             oauth: self.oauth.or(weaker.oauth),
         }
     }
 
-    /// Whether this layer changes the arguments, environment or working directory of a weaker layer's program. Such a
-    /// change can make the program run other code. (`NODE_OPTIONS`, `LD_PRELOAD` and many arguments name code to run.)
+    /// Returns whether this layer changes the arguments, environment or working directory of a weaker layer's program.
+    /// Such a change can make the program run other code. (`NODE_OPTIONS`, `LD_PRELOAD` and many arguments name code to
+    /// run.)
     fn starts_otherwise(&self, weaker: &Self) -> bool {
         (self.args.is_some() && self.args != weaker.args)
             || (self.cwd.is_some() && self.cwd != weaker.cwd)
@@ -146,14 +148,15 @@ impl McpFile {
         Self { env, headers, oauth: None, trusted: None, sampling: None, ..self }
     }
 
-    /// Whether the server uses OAuth: it has a URL, no `Authorization` header, and OAuth is not disabled.
+    /// Returns whether the server uses OAuth: the server has a URL and no `Authorization` header, and OAuth is not
+    /// disabled.
     pub fn signs_in(&self) -> bool {
         let wanted = self.oauth.as_ref().is_none_or(|oauth| oauth.enabled.unwrap_or(true));
         let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         self.url.is_some() && wanted && !says_who
     }
 
-    /// The OAuth settings, with `back` as the redirect URI.
+    /// Returns the OAuth settings, with `back` as the redirect URI.
     fn oauth(&self, name: &str, back: &str) -> Result<Option<OAuth>, Trouble> {
         if !self.signs_in() {
             return Ok(None);
@@ -171,13 +174,14 @@ impl McpFile {
         Ok(Some(oauth))
     }
 
-    /// Whether this layer sets another program or URL than a weaker layer, which makes it another server.
+    /// Returns whether this layer sets another program or URL than a weaker layer. The entry then describes another
+    /// server.
     pub(super) fn is_elsewhere(&self, weaker: &Self) -> bool {
         (self.command.is_some() || self.url.is_some())
             && (self.command != weaker.command || self.url != weaker.url)
     }
 
-    /// The first key with a literal secret.
+    /// Returns the first key whose value is a literal secret.
     pub(super) fn open_secret(&self) -> Option<String> {
         let headers = self.headers.iter().map(|(name, value)| ("headers", name, value));
         let env = self.env.iter().map(|(name, value)| ("env", name, value));
@@ -186,12 +190,12 @@ impl McpFile {
         open.map(|(table, name, _)| format!("{table}.{name}"))
     }
 
-    /// The server without its secrets, for listing. Secrets are only read for servers that are started.
+    /// Returns the server without its secrets, for listing. Windlass reads secrets only for servers that it starts.
     pub fn without_secrets(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         Self { enabled: Some(false), ..self.clone() }.server(name, back)
     }
 
-    /// The server with its secrets. `back` is the redirect URI of its OAuth sign-in.
+    /// Returns the server with its secrets. `back` is the redirect URI of the OAuth sign-in.
     pub fn server(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         let key = |rest: &str| format!("mcp.{name}.{rest}");
         let enabled = self.enabled.unwrap_or(true);

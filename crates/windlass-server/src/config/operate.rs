@@ -27,7 +27,7 @@ pub struct ServerLimits {
     streams_per_user: Option<u32>,
 }
 
-/// The configured duration or the default, at least one second.
+/// Returns the configured duration or the default, at least one second.
 fn seconds(said: Option<u64>, default: u64) -> Duration {
     Duration::from_secs(said.unwrap_or(default).max(1))
 }
@@ -53,25 +53,25 @@ impl ServerLimits {
         }
     }
 
-    /// Maximum number of connections. Each uses some KiB and a file descriptor; systems allow 1,024 to 1,048,576 of
-    /// them.
+    /// Maximum number of connections. Each connection uses a few KiB and a file descriptor; systems allow 1,024 to
+    /// 1,048,576 descriptors.
     pub fn connections(&self) -> usize {
         self.connections.unwrap_or(10_000).clamp(1, 1_000_000)
     }
 
-    /// Maximum number of connections from one address: by default a tenth of all, so that one client cannot use them
-    /// all.
+    /// Maximum number of connections from one address: by default a tenth of all connections, so that one client cannot
+    /// use them all.
     pub fn connections_per_address(&self) -> usize {
         self.connections_per_address.unwrap_or(1_000).max(1)
     }
 
-    /// Maximum time to receive a request's complete head, from the end of the previous response. Disconnects slow and
-    /// idle clients.
+    /// Maximum time to receive a request's complete head, from the end of the previous response. The timeout
+    /// disconnects slow and idle clients.
     pub fn head_timeout(&self) -> Duration {
         seconds(self.head_timeout_s, 30)
     }
 
-    /// Time that a request body may pause, in addition to the time that its received bytes allow.
+    /// Time that a request body may pause, in addition to the time that the received bytes allow.
     pub fn body_grace(&self) -> Duration {
         seconds(self.body_grace_s, 15)
     }
@@ -91,8 +91,8 @@ impl ServerLimits {
         seconds(self.heartbeat_s, 15)
     }
 
-    /// Interval at which a stream checks that its reader still has access. Access ends if the key is revoked, the
-    /// account is deactivated, or the thread is deleted.
+    /// Interval at which a stream checks that its reader still has access. A reader loses access if the key is revoked,
+    /// the account is deactivated, or the thread is deleted.
     pub fn look_again(&self) -> Duration {
         seconds(self.look_again_s, 60)
     }
@@ -112,8 +112,8 @@ impl ServerLimits {
         self.runs_per_user.unwrap_or(50)
     }
 
-    /// Maximum number of open streams of one user; 0 means no limit. Behind a proxy, connections cannot be counted by
-    /// client address. The default is therefore the limit of connections per address.
+    /// Maximum number of open streams of one user; 0 means no limit. The default is the maximum number of connections
+    /// from one address, because the server cannot count connections by client address behind a proxy.
     pub fn streams_per_user(&self) -> usize {
         self.streams_per_user.map_or_else(|| self.connections_per_address(), |said| said as usize)
     }
@@ -129,7 +129,7 @@ pub struct TlsFile {
     pub key: PathBuf,
 }
 
-/// An IP address or a range of them.
+/// An IP address or a range of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range(IpNet);
 

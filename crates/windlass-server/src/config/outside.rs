@@ -1,6 +1,6 @@
-//! `[outbound]`, `[web]` and `[api.<name>]`: external hosts that agents may reach, and the credentials to use.
+//! `[outbound]`, `[web]` and `[api.<name>]`: external hosts that agents may reach, and the credentials for them.
 //!
-//! Secrets appear only as references. They are read when a request is about to be sent.
+//! Secrets appear only as references. Windlass reads them when it is about to send a request.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct WebFile {
 pub struct SearchFile {
     /// The search engine, or `off`.
     provider: EngineWord,
-    /// Base URL, if it is not the standard one.
+    /// Base URL, if it differs from the engine's standard URL.
     base_url: Option<String>,
     /// Reference to the API key.
     api_key: Option<Reference>,
@@ -68,7 +68,7 @@ enum EngineWord {
 pub enum Search {
     /// No search.
     Off,
-    /// The default engine, because none is configured.
+    /// The default engine, because the settings configure none.
     Usual,
     /// A configured engine.
     Chosen(Provider),
@@ -117,7 +117,7 @@ enum AuthFile {
 }
 
 impl OutboundFile {
-    /// Merges two layers; `self` takes precedence. Denied hosts of the weaker layer stay denied.
+    /// Merges two layers; `self` takes precedence. Hosts that the weaker layer denies stay denied.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             allow_hosts: self.allow_hosts.or(weaker.allow_hosts),
@@ -142,7 +142,8 @@ impl OutboundFile {
 }
 
 impl WebFile {
-    /// Merges two layers, key by key. A search engine is replaced as a whole, because its key belongs to its address.
+    /// Merges two layers, key by key. The stronger layer replaces a search engine as a whole, because the key belongs
+    /// to the engine's address.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             fetch: self.fetch.or(weaker.fetch),
@@ -155,7 +156,7 @@ impl WebFile {
         self.fetch.unwrap_or(true)
     }
 
-    /// The search engine to offer.
+    /// Returns the search engine to offer.
     pub fn search(&self) -> Result<Search, Trouble> {
         let Some(SearchFile { provider, base_url, api_key }) = self.search.clone() else {
             return Ok(Search::Usual);
@@ -189,7 +190,7 @@ impl ApiFile {
         }
     }
 
-    /// Builds the service for the tool. Reads the OpenAPI description now, so that errors are reported at startup.
+    /// Builds the service for the tool. Reads the OpenAPI description now, so that Windlass reports errors at startup.
     pub fn service(&self, name: &str) -> Result<Service, Trouble> {
         let openapi = match &self.openapi {
             None => None,
@@ -223,7 +224,7 @@ impl ApiFile {
         })
     }
 
-    /// The references to its secrets.
+    /// Returns the references to the API's secrets.
     pub fn references(&self) -> Vec<&Reference> {
         match &self.auth {
             AuthFile::None => Vec::new(),
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!((reach.internal_hosts.len(), &reach.ports), (1, &Ports::Only(vec![443])));
         assert!(!both.web.fetches());
         assert_eq!(both.web.search().unwrap(), Search::Chosen(Provider::DuckDuckGo { base_url: None }));
-        // A secret is only sent to the address that is configured with it.
+        // Windlass sends a secret only to the address that is configured with it.
         assert!(both.api["a"].references().is_empty());
         assert_eq!(both.api["a"].openapi.as_deref(), Some(Path::new("/etc/windlass/a.yaml")));
         assert_eq!(both.api.len(), 2);
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(silent.web.hosts, layer(&user).web.hosts);
         let empty = "[outbound]\ndeny_hosts = []\nallow_hosts = []\ninternal_hosts = []\nports = []\n[web]\nhosts = []\n";
         let empty = layer(empty).over(layer(&user));
-        // Denied hosts are the exception.
+        // Denied hosts are the exception: the stronger layer cannot remove them.
         assert_eq!(empty.outbound.reach(), layer(denied).outbound.reach());
         assert_eq!(empty.web.hosts, Some(vec![]));
     }

@@ -1,5 +1,5 @@
-//! References to secrets: the location of a value, never the value. They are resolved when a request is about to be
-//! sent.
+//! References to secrets: the location of a value, never the value. Windlass resolves them when it is about to send a
+//! request.
 
 use serde::{Deserialize, Deserializer};
 use windlass::models::Secret;
@@ -58,7 +58,7 @@ impl std::fmt::Display for Reference {
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The text may be the secret itself, so the error does not contain it.
+        // The text may be the secret itself, so the error does not contain the text.
         Self::parse(&text).ok_or_else(|| {
             serde::de::Error::custom(
                 "a file must not contain a literal secret; write `env:NAME` or `file:PATH` to refer to it",
@@ -75,7 +75,7 @@ pub enum HeaderValue {
 }
 
 impl HeaderValue {
-    /// Whether the value is literally in the file.
+    /// Returns whether the file contains the value literally.
     pub fn is_literal(&self) -> bool {
         matches!(self, Self::Literal(_))
     }

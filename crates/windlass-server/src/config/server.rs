@@ -30,7 +30,7 @@ pub struct ServerFile {
     pub internal_hosts: Option<Vec<Host>>,
     /// Whether administrators may add MCP servers that are local programs.
     pub mcp_commands: Option<bool>,
-    /// Certificate, if the server itself uses TLS.
+    /// Certificate and key, if the server itself terminates TLS.
     pub tls: Option<TlsFile>,
     /// Reference to the token with which monitoring systems read the metrics.
     pub metrics_token: Option<Reference>,
@@ -54,7 +54,7 @@ pub enum TitleModel {
     Runs,
     /// This model.
     Named(ModelName),
-    /// None (`"none"`): the title is the beginning of the first message.
+    /// No model (`"none"`): the title is the beginning of the first message.
     None,
 }
 
@@ -75,7 +75,7 @@ impl TitleModel {
         }
     }
 
-    /// The configured model, if any.
+    /// Returns the configured model, if any.
     pub fn named(&self) -> Option<&ModelName> {
         match self {
             Self::Named(model) => Some(model),
@@ -96,12 +96,12 @@ pub struct OidcFile {
     pub client_secret: Option<Reference>,
     /// Scopes in addition to `openid`. Default: `email` and `profile`.
     pub scopes: Option<Vec<String>>,
-    /// Allowed domains of verified email addresses of new accounts. Empty allows any.
+    /// Allowed domains of verified email addresses of new accounts. An empty list allows any domain.
     #[serde(default)]
     pub domains: Vec<String>,
     /// Role of new accounts; `None` creates no accounts.
     pub role: Option<Role>,
-    /// Workspace of its users. Default: the default workspace.
+    /// Workspace of the users who sign in with this provider. Default: the default workspace.
     pub workspace: Option<String>,
     /// Whether a verified email address signs in to the existing account with that address.
     #[serde(default)]
@@ -117,7 +117,8 @@ impl ServerFile {
             cors: self.cors.or(weaker.cors),
             registration: self.registration.or(weaker.registration),
             title_model: self.title_model.or(weaker.title_model),
-            // A provider is replaced as a whole, because a mixture of two definitions would be meaningless.
+            // The stronger layer replaces a provider as a whole, because a mixture of two definitions would be
+            // meaningless.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
             proxies: self.proxies.or(weaker.proxies),
             internal_hosts: self.internal_hosts.or(weaker.internal_hosts),
@@ -146,7 +147,7 @@ impl ServerFile {
         self.public_urls.iter().flatten().map(read).collect()
     }
 
-    /// Rejects providers without a working sign-in, and limits of dialects that are out of range.
+    /// Rejects providers that users cannot sign in with, and limits of dialects that are out of range.
     pub fn check(&self) -> Result<(), Trouble> {
         self.dialect.check()?;
         if let Some(name) = self.oidc.keys().next()

@@ -15,7 +15,7 @@ pub fn explain(path: &Path, text: &str, error: &toml::de::Error) -> Trouble {
     hint.into_iter().fold(trouble, Trouble::hint)
 }
 
-/// Message and hint for a parser error.
+/// Returns the message and the hint for a parser error.
 pub fn words(message: &str) -> (String, Option<String>) {
     let Some((key, known)) = unknown_key(message) else {
         let mut parts = message.trim().splitn(2, "; ");
@@ -36,7 +36,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     Some((key, rest.split('`').skip(1).step_by(2).collect()))
 }
 
-/// The most similar word. Returns `None` if no word is similar enough.
+/// Returns the most similar word, or `None` if no word is similar enough.
 pub fn nearest<'w>(word: &str, known: &[&'w str]) -> Option<&'w str> {
     let likeness = |near: &str| strsim::jaro_winkler(&word.to_lowercase(), near);
     let best = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;

@@ -20,7 +20,7 @@ use crate::policy::Length;
 pub struct ToolsFile {
     /// Settings of commands.
     pub bash: BashFile,
-    /// Tools to remove, from any source. Takes precedence over all other settings.
+    /// Names of tools to remove, from any source. The list takes precedence over all other settings.
     pub disabled: BTreeSet<String>,
     /// Overrides by tool name.
     pub named: BTreeMap<String, ToolFile>,
@@ -42,7 +42,7 @@ pub struct BashFile {
     pub write: Option<Vec<PathBuf>>,
     /// Names of environment variables that commands receive.
     pub variables: Option<Vec<String>>,
-    /// Path of the shell.
+    /// Path of the shell that runs commands.
     pub shell: Option<PathBuf>,
     /// Maximum time of a command.
     pub timeout: Option<Length>,
@@ -76,7 +76,7 @@ pub struct OffloadFile {
     pub enabled: Option<bool>,
     /// Maximum size of a result that the model receives completely, in bytes.
     pub threshold_bytes: Option<u64>,
-    /// Number of characters in a summary.
+    /// Maximum number of characters in a summary.
     pub max_preview_chars: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ impl OffloadFile {
         }
     }
 
-    /// Converts to the engine's type. Returns `None` unless it is enabled.
+    /// Converts to the engine's type. Returns `None` unless summaries are enabled.
     pub fn offload(&self) -> Option<Offload> {
         let usual = Offload::default();
         self.enabled.unwrap_or(false).then(|| Offload {
@@ -104,7 +104,7 @@ impl OffloadFile {
 impl ToolsFile {
     /// Merges two layers; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
-        // A tool that is disabled in one layer cannot be enabled by another.
+        // A layer cannot enable a tool that another layer disables.
         let disabled = &self.disabled | &weaker.disabled;
         Self { bash: self.bash.over(weaker.bash), disabled, named: tools_over(self.named, weaker.named) }
     }
@@ -181,7 +181,7 @@ impl BashFile {
 fn whole(key: &str, path: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
     let below_home = path.strip_prefix("~").ok().zip(home);
     match below_home {
-        // The home may be reached through a symbolic link that the system made. Links below it are not followed.
+        // The path of the home may contain a symbolic link that the system made. Links below the home are not followed.
         Some((rest, home)) => Ok(home.canonicalize().unwrap_or_else(|_| home.to_owned()).join(rest)),
         None if path.is_absolute() => Ok(path.to_owned()),
         None => Err(format!(
@@ -237,7 +237,7 @@ mod tests {
     fn commands_are_disabled_and_sandboxed_by_default() {
         let bare = read("");
         assert!(!bare.bash.is_enabled());
-        // Configuring commands does not enable them.
+        // A table that only configures commands does not enable them.
         let settings = read("[tools.bash]\nnetwork = true\n").bash;
         assert!(!settings.is_enabled());
         let settings =
@@ -282,7 +282,7 @@ mod tests {
             relative,
             "`tools.bash.read` has the path `secrets`; write a path that begins with `/` or `~/`"
         );
-        // Resolving `~` requires a home.
+        // `~` cannot be resolved without a home.
         assert!(read("[tools.bash]\nwrite = ['~/x']\n").bash.settings(None, Vec::new()).is_err());
     }
 }

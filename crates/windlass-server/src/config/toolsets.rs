@@ -1,4 +1,4 @@
-//! `[toolsets.<name>]`: groups of tools, and which of their tools every model request contains.
+//! `[toolsets.<name>]`: groups of tools. The tables also define which of these tools every model request contains.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ pub struct ToolsetFile {
     pub description: String,
     /// Patterns of tool names, with `*` and `?`.
     pub tools: Vec<Glob>,
-    /// MCP servers whose tools belong to it.
+    /// MCP servers whose tools belong to the toolset.
     pub servers: Vec<String>,
-    /// Tags whose tools belong to it.
+    /// Tags of the tools that belong to the toolset.
     pub tags: Vec<String>,
-    /// Which of its tools every request contains: `nothing`, `reads` or `all`.
+    /// The tools of this toolset that every request contains: `nothing`, `reads` or `all`.
     pub shown: ShownWord,
 }
 
-/// Which tools of a toolset every request contains.
+/// The tools of a toolset that every request contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownWord {
@@ -36,7 +36,7 @@ pub enum ShownWord {
     All,
 }
 
-/// The toolsets for the engine: the configured ones sorted by name, then the built-in ones.
+/// Returns the toolsets for the engine: the configured toolsets sorted by name, then the built-in toolsets.
 pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
     let of = |(name, file): (&String, &ToolsetFile)| Toolset {
         name: name.clone(),
@@ -51,10 +51,10 @@ pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
         },
     };
     let mut sets: Vec<Toolset> = files.iter().map(of).collect();
-    // If an earlier toolset contains a tool, a later one does not get it.
+    // If an earlier toolset contains a tool, a later toolset does not contain it.
     for usual in builtin_toolsets() {
         match sets.iter_mut().find(|set| set.name == usual.name) {
-            // A configured toolset that only sets `shown` has the tools of the built-in one.
+            // A configured toolset that only sets `shown` has the tools of the built-in toolset.
             Some(set) if set.tools.is_empty() && set.servers.is_empty() && set.tags.is_empty() => {
                 set.tools = usual.tools;
                 if set.description.is_empty() {

@@ -1,7 +1,7 @@
 //! A user's file quota: uploads and thread folders together.
 //!
-//! Files on disk are counted, because commands write files, too. Writes by tools are added to the last count. Files
-//! are counted again after a while, and before a write is rejected.
+//! The quota counts the files on disk, because commands write files, too. It adds writes by tools to the last count. It
+//! counts the files again after a while, and before it rejects a write.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass::port::clock::Clock;
 use windlass::tool::FolderQuota;
 
-/// Maximum number of files and directories of a user that are counted. Counting that many takes a few hundred
-/// milliseconds. The number is four times the entries that a fork may copy.
+/// Maximum number of files and directories of a user that are counted. A count of this number takes a few hundred
+/// milliseconds. The number is four times the maximum of entries that a fork may copy.
 const COUNTED_MAX: usize = 200_000;
-/// Minimum time for which a count is used, in milliseconds.
+/// Minimum time for which the quota uses a count, in milliseconds.
 const USED_FOR_MS: u64 = 1_000;
-/// A count is used for this multiple of its duration, so that counting takes at most 2 % of the time.
+/// Factor between the duration of a count and the time for which the quota uses it, so that counts take at most 2 % of
+/// the time.
 const USED_FOR_TIMES: u64 = 50;
 
 /// The quota of a user, shared by all open folders of the user.
@@ -41,14 +42,14 @@ impl Count {
 }
 
 impl Room {
-    /// The quota for files below these folders.
+    /// Creates the quota for the files below these folders.
     pub fn new(folders: Vec<PathBuf>, limit: u64, clock: Arc<dyn Clock>) -> Self {
         Self { folders, limit, clock, last: Mutex::default() }
     }
 
-    /// Checks whether `bytes` more fit, and reserves them if `is_taken`.
+    /// Checks whether the quota has `bytes` left, and reserves them if `is_taken`.
     fn take_if(&self, bytes: u64, is_taken: bool) -> Result<(), String> {
-        // Invariant: a count is replaced as a whole. Other threads wait here while files are counted.
+        // Invariant: a count is replaced as a whole. Other threads wait for the lock while this thread counts files.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |count: &Count| count.bytes.saturating_add(bytes) <= self.limit;
         let now_ms = self.clock.monotonic_ms();
@@ -65,7 +66,7 @@ impl Room {
         Ok(())
     }
 
-    /// Checks whether more bytes fit. Blocks.
+    /// Checks whether the quota has `bytes` left. Blocks the thread.
     pub fn check(&self, bytes: u64) -> Result<(), String> {
         self.take_if(bytes, false)
     }
@@ -98,7 +99,7 @@ impl FolderQuota for Room {
     }
 }
 
-/// Total size of all files. Returns `None` if there are too many to count.
+/// Returns the total size of all files, or `None` if there are too many files to count.
 fn bytes_below(folders: &[PathBuf]) -> io::Result<Option<u64>> {
     let mut open = folders.to_vec();
     let (mut bytes, mut entries) = (0_u64, 0);
@@ -112,7 +113,7 @@ fn bytes_below(folders: &[PathBuf]) -> io::Result<Option<u64>> {
             if entries > COUNTED_MAX {
                 return Ok(None);
             }
-            // Symbolic links are not followed. A file that was deleted in the meantime takes no space.
+            // Symbolic links are not followed. A file that was deleted during the count uses no space.
             let entry = entry?;
             let Ok(metadata) = entry.metadata() else { continue };
             match metadata.is_dir() {
@@ -141,12 +142,12 @@ mod tests {
         std::fs::write(root.path().join("a/one"), "123").unwrap();
         assert_eq!(room.taken(), Ok(3));
         assert_eq!((room.take(6), room.check(1), room.taken()), (Ok(()), Ok(()), Ok(9)));
-        // The reserved bytes were never written, which the count before a rejection detects.
+        // The reserved bytes were never written; the count before a rejection detects this.
         assert_eq!((room.take(7), room.taken()), (Ok(()), Ok(10)));
         std::fs::write(root.path().join("two"), "1234567").unwrap();
         assert_eq!(room.take(1), Err("10 of 10 bytes are used; 1 more do not fit".to_owned()));
         std::fs::remove_file(root.path().join("two")).unwrap();
-        // Deletions by a command are detected after a while, and before a rejection.
+        // The quota detects deletions by a command after a while, and before a rejection.
         assert_eq!(room.taken(), Ok(10));
         clock.advance_ms(USED_FOR_MS);
         assert_eq!((room.taken(), room.take(7), room.limit()), (Ok(3), Ok(()), 10));

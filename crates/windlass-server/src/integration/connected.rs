@@ -1,8 +1,9 @@
-//! Fills in tool arguments from a workspace's integration when a tool is called. The tools are offered only if the
-//! integration is active. (SK-P14, SK-A13)
+//! Fills in tool arguments from a workspace's integration when a tool is called. Models are offered the tools only if
+//! the integration is active. (SK-P14, SK-A13)
 //!
 //! The settings name the arguments. This module provides the values, and the library passes them to the tool. Only
-//! servers in the settings receive values: the author of the table did not choose servers that are added later.
+//! servers in the settings receive values: the author of the settings did not choose the servers that operators add
+//! later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use windlass::tool::{Hidden, HiddenArguments, HiddenSource};
 use crate::config::{ConnectedFile, Part, Settings};
 use crate::integration::{Integration, IntegrationStatus, Integrations};
 
-/// How long a call waits for the integrations while the process starts.
+/// Maximum time that a call waits for the integrations while the process starts.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The integrations, available once the store is open.
@@ -48,7 +49,7 @@ fn rules(settings: &Settings, opened: &Opened) -> Vec<Hidden> {
     rules
 }
 
-/// The arguments filled in for one provider.
+/// The arguments that are filled in for one provider.
 struct Filled {
     provider: String,
     parts: BTreeMap<String, Part>,
@@ -87,7 +88,7 @@ impl HiddenArguments for Filled {
 }
 
 impl Filled {
-    /// The provider's name with a capital letter.
+    /// Returns the provider's name with a capital letter.
     fn title(&self) -> String {
         let mut letters = self.provider.chars();
         letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -101,7 +102,8 @@ impl Filled {
     }
 }
 
-/// The value of an argument; `None` if it has none. An error names the part and its type, without its value.
+/// Returns the value of an argument, or `None` if the integration has no such value. An error contains the name and the
+/// type of the part, but not its value.
 fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Option<Secret>, String> {
     match part {
         Part::CredentialsRef => Ok(it.credentials_ref.as_deref().map(Secret::new)),

@@ -1,4 +1,5 @@
-//! Which external systems integrations may call: public ones over `https`, and internal ones named by the operator.
+//! The external systems that integrations may call: public systems over `https`, and internal systems that the operator
+//! names.
 //!
 //! The library's outbound guard enforces the rules. This module also rejects URLs other than plain `https` addresses.
 
@@ -18,7 +19,8 @@ impl Reach {
         Self { out: Outbound::new(rules) }
     }
 
-    /// Parses a system's URL, or returns why it is invalid. Whether its address may be called is checked later.
+    /// Parses a system's URL, or returns the reason why the URL is invalid. The outbound guard checks the address
+    /// later.
     pub fn target(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "is not a URL")?;
         if url.query().is_some() || url.fragment().is_some() {
@@ -27,7 +29,7 @@ impl Reach {
         match self.out.reach().judge(&url, None) {
             Err(Refusal::Credentials) => return Err("contains credentials; send them as `credentials`"),
             Err(Refusal::NoHost) => return Err("has no host"),
-            // The address of a host is only known at the call, whose error details are not returned.
+            // The guard learns the address of a host only at the call, whose error details are not returned.
             Err(_) | Ok(()) => {}
         }
         match url.scheme() {
@@ -38,7 +40,7 @@ impl Reach {
         }
     }
 
-    /// Sends a request and returns the status of the response; `None` if the request failed or was not allowed.
+    /// Sends a request. Returns the status of the response, or `None` if the request failed or was not allowed.
     pub async fn ask(&self, request: Request) -> Option<StatusCode> {
         self.out.send(request).await.ok().map(|response| response.status)
     }

@@ -71,7 +71,7 @@ impl CaseFile {
 }
 
 impl Case {
-    /// Label of the case; `index` is its position in the file.
+    /// Returns the label of the case; `index` is its position in the file.
     pub fn label(&self, index: usize) -> String {
         self.name.clone().unwrap_or_else(|| format!("case #{} (`{}`)", index + 1, self.tool))
     }
@@ -106,13 +106,13 @@ impl Case {
         })
     }
 
-    /// A tool of the allow list. The tool of the case's call comes from the case's server.
+    /// Builds an entry of the allow list. The tool that the case calls belongs to the case's server.
     fn allowed(&self, tool: &ToolName) -> AllowedTool {
         let server = self.server.clone().filter(|_| *tool == self.tool);
         AllowedTool { tool: tool.clone(), server, schema: None }
     }
 
-    /// How a verdict differs from the expected one, if it does.
+    /// Returns the difference between a verdict and the expected verdict, or `None` if they are equal.
     pub fn complaint(&self, judgement: &Judgement) -> Option<String> {
         let Judgement { verdict, by, .. } = judgement;
         let said = format!("{} by `{by}`", word(*verdict));
@@ -123,7 +123,7 @@ impl Case {
         Some(format!("{said}; expected: by `{wanted}`"))
     }
 
-    /// The annotations in the case, or those of the built-in tool with that name.
+    /// Returns the annotations in the case or, without any, those of the built-in tool with that name.
     fn annotations(&self) -> Annotations {
         if let Some(file) = self.annotations {
             return Annotations {
@@ -140,7 +140,7 @@ impl Case {
     }
 }
 
-/// A verdict, as written in policy files.
+/// Returns a verdict as policy files write it.
 pub fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Allow => "allow",

@@ -1,5 +1,5 @@
-//! Compares `docs/policy.md` with the code: it must document every key of rules, conditions and cases, and no other.
-//! Its rules must have no problems, and its cases must pass.
+//! Compares `docs/policy.md` with the code: the document must list every key of rules, conditions and cases, and no
+//! other. Its rules must have no problems, and its cases must pass.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::config::documented::{examples, sections};
 
 const DOCUMENT: &str = include_str!("../../../../docs/policy.md");
 
-/// The keys that the parser's hint lists for the unknown key `0`.
+/// Returns the keys that the parser's hint lists for the unknown key `0`.
 fn expected(hint: Option<&String>) -> BTreeSet<String> {
     let keys = hint.and_then(|hint| hint.strip_prefix("valid keys: ")).unwrap();
     keys.split(", ").map(str::to_owned).collect()

@@ -180,8 +180,8 @@ impl Reader<'_> {
                 `max`, `under`, `present`, `absent`; for more, add another condition";
             self.problem(index, Some(at), "argument", Word::Error, message);
         }
-        // A condition without a predicate is an error, so this placeholder is never evaluated. It keeps the indices of
-        // the others.
+        // A condition without a predicate is an error, so the engine never evaluates this placeholder. It keeps the
+        // indices of the other conditions.
         Condition { argument: file.argument, is: first.unwrap_or(Predicate::Present) }
     }
 }

@@ -47,7 +47,7 @@ pub enum Highlight {
     Mark,
 }
 
-/// A style without highlights.
+/// A style function that highlights nothing.
 #[cfg(test)]
 pub fn plain(_: Highlight, text: &str) -> String {
     text.to_owned()
@@ -63,7 +63,7 @@ impl From<Severity> for Word {
 }
 
 impl Problem {
-    /// A problem at a byte offset of a text.
+    /// Creates a problem at a byte offset of a text.
     pub fn at(text: &str, byte: usize, severity: Word, message: impl Into<String>) -> Self {
         let before = &text.as_bytes()[..byte.min(text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count();
@@ -73,19 +73,19 @@ impl Problem {
         Self { severity, line: line + 1, column, message: message.into(), hint: None, text: whole.to_owned() }
     }
 
-    /// The problem for a TOML parser error.
+    /// Creates the problem for a TOML parser error.
     pub fn of_toml(text: &str, error: &toml::de::Error) -> Self {
         let (what, hint) = suggest::words(error.message());
         let byte = error.span().map_or(0, |span| span.start);
         Self { hint, ..Self::at(text, byte, Word::Error, what) }
     }
 
-    /// The problem on one line, for an error that aborts a command.
+    /// Formats the problem on one line, for an error that aborts a command.
     pub fn brief(&self, path: &str) -> String {
         format!("{path}:{}:{}: {}", self.line, self.column, self.message)
     }
 
-    /// The problem with its line of the file. `style` highlights parts of the text for a terminal.
+    /// Formats the problem with its line of the file. `style` highlights parts of the text for a terminal.
     pub fn print(&self, path: &str, style: impl Fn(Highlight, &str) -> String) -> String {
         let word = match self.severity {
             Word::Error => style(Highlight::Error, "error:"),
@@ -95,7 +95,7 @@ impl Problem {
         let margin = " ".repeat(number.len());
         let bar = style(Highlight::Margin, "│");
         let mark = style(Highlight::Mark, "^");
-        // Tabs keep their width in front of the mark.
+        // Keep tabs in front of the mark, so that their width stays the same.
         let shift: String =
             self.text.chars().take(self.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let mut said = format!(
@@ -121,8 +121,8 @@ impl<'t> Places<'t> {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The byte offset of a key in the `index`-th table of a list, or in a table of a list within it. If the key is
-    /// absent, the offset of the table.
+    /// Returns the byte offset of a key in the `index`-th table of a list, or in a table of a list within that table.
+    /// If the key is absent, returns the offset of the table.
     pub fn find(&self, list: &str, index: usize, inner: Option<(&str, usize)>, key: &str) -> usize {
         let Some(root) = &self.root else { return 0 };
         let mut place = 0;

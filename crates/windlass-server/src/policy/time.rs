@@ -1,4 +1,4 @@
-//! Durations and points in time, as written in policy files: `"1h30m"`, `2026-12-31T18:00:00+01:00`.
+//! Durations and points in time, as policy files write them: `"1h30m"`, `2026-12-31T18:00:00+01:00`.
 //!
 //! This module reads no clock.
 
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// A point in time. A date without a time means its beginning in UTC.
+/// A point in time. A date without a time means the beginning of that day in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
 
