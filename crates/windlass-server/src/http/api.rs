@@ -1,7 +1,8 @@
 //! The router of the native API: routes together with their OpenAPI descriptions.
 //!
-//! A handler gets its path and methods from its `#[utoipa::path]`, so no route exists without a description. Only
-//! tests assemble the descriptions. The server sends a checked-in document, and a test compares it with them.
+//! A handler gets its path and methods from its `#[utoipa::path]`, so no route exists without a description. Only tests
+//! assemble the descriptions. The server sends a checked-in document, and a test compares the document with the
+//! descriptions.
 
 use axum::Router;
 use axum::extract::Request;
@@ -76,7 +77,7 @@ macro_rules! routes {
 }
 pub(crate) use routes;
 
-/// A router that, in tests, also collects the OpenAPI descriptions of its routes.
+/// A router of the native API. In tests, the router also collects the OpenAPI descriptions of its routes.
 #[derive(Default)]
 pub struct ApiRouter {
     router: Router<Shared>,
@@ -105,7 +106,7 @@ impl ApiRouter {
         }
     }
 
-    /// Applies a layer to the routes that have been added so far.
+    /// Applies a layer to the routes that the router contains so far.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Route> + Clone + Send + Sync + 'static,

@@ -1,6 +1,6 @@
 //! The authenticated caller of a request, and the permission checks that handlers use.
 //!
-//! Every route that requires authentication takes a [`Caller`]. All visibility checks are methods of it.
+//! Every route that requires authentication takes a [`Caller`]. All visibility checks are methods of `Caller`.
 
 use std::convert::Infallible;
 
@@ -35,7 +35,7 @@ impl FromRequestParts<Shared> for Caller {
         if let Some(known) = parts.extensions.get::<Self>() {
             return Ok(known.clone());
         }
-        // A stream authenticates again later, so the credential stays in the request.
+        // Keep the credential in the request: a stream authenticates its client again later.
         let identity = identify(parts, app).await?;
         let mut identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
         let is_guest = matches!(identity.credential, Credential::Guest(_));
@@ -71,7 +71,7 @@ pub async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Ide
 }
 
 /// Rejects an unsafe method if a browser sends it with our cookie from a page of another origin. `SameSite=Lax` on the
-/// cookie is not enough: it admits other hosts of the same site.
+/// cookie is not sufficient, because other hosts of the same site pass it.
 pub fn own_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     if parts.method.is_safe() {
         return Ok(());
@@ -112,7 +112,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
 }
 
 impl Caller {
-    /// The account, as the principal that is recorded for its actions.
+    /// Returns the account, as the principal that the engine records for its actions.
     pub fn user(&self) -> &Principal {
         &self.0.user
     }
@@ -121,7 +121,7 @@ impl Caller {
         &self.0.workspace
     }
 
-    /// The identity to record with an answer to an interrupt.
+    /// Returns the identity to record with an answer to an interrupt.
     pub fn party(&self) -> Party {
         self.0.party()
     }
@@ -186,8 +186,8 @@ impl Caller {
         self.may(Role::Admin, Scope::Admin)
     }
 
-    /// Whether the caller may see a resource of `owner` in `workspace`. Users see their own resources; administrators
-    /// see all resources of their workspace.
+    /// Returns whether the caller may see a resource of `owner` in `workspace`. Users see their own resources;
+    /// administrators see all resources of their workspace.
     pub fn sees(&self, workspace: &str, owner: &Principal) -> bool {
         workspace == self.workspace() && (self.is_admin() || owner == self.user())
     }
@@ -202,7 +202,8 @@ impl Caller {
         }
     }
 
-    /// Loads a thread that the caller may read: one that it may see, or one that is shared with its workspace.
+    /// Loads a thread that the caller may read: the caller may see the thread, or the thread is shared with the
+    /// caller's workspace.
     pub async fn reads_thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
         let row = match app.engine.thread(thread).row().await {
@@ -215,8 +216,8 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may read this thread: it may see the owner's resources, or the thread is shared with the
-    /// caller's workspace.
+    /// Returns whether the caller may read this thread: the caller may see the owner's resources, or the thread is
+    /// shared with the caller's workspace.
     pub async fn may_read(
         &self,
         app: &Shared,

@@ -49,8 +49,8 @@ impl Base {
         Self::at(app.origins.of_host(&host).unwrap_or_default().to_owned())
     }
 
-    /// Name of one of our cookies at this address. With TLS it has the `__Host-` prefix, so that no other host of the
-    /// same site can set it.
+    /// Returns the name of one of our cookies at this address. With TLS, the name has the `__Host-` prefix, so that no
+    /// other host of the same site can set it.
     pub fn name(&self, name: &str) -> String {
         if self.secure { format!("__Host-{name}") } else { name.to_owned() }
     }

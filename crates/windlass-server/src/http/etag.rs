@@ -1,5 +1,5 @@
 //! Entity tags: the version of a resource that a client has read. They prevent a client from overwriting changes that
-//! it has not seen.
+//! the client has not read.
 //!
 //! `If-Match` is optional: a client that sends no such header overwrites the current version.
 
@@ -20,12 +20,12 @@ use super::problem::Problem;
 pub struct ETag(String);
 
 impl ETag {
-    /// Strong tag: equal versions imply a byte-identical response.
+    /// Creates a strong tag: equal versions imply a byte-identical response.
     pub fn strong(version: &impl Serialize) -> Self {
         Self(format!("\"{}\"", &Digest::default().chain(version).to_string()[..24]))
     }
 
-    /// Weak tag, for responses that also contain the current time.
+    /// Creates a weak tag, for responses that also contain the current time.
     pub fn weak(version: &impl Serialize) -> Self {
         Self(format!("W/{}", Self::strong(version).0))
     }
@@ -86,7 +86,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Seen {
     }
 }
 
-/// Joins the values of a header that may be sent in several lines.
+/// Joins the values of a header that a client may send in several lines.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
     (!lines.is_empty()).then(|| lines.join(","))
@@ -118,7 +118,7 @@ impl Seen {
         Ok(if self.knows(now) { now.on(StatusCode::NOT_MODIFIED) } else { now.json(thing.await?) })
     }
 
-    /// Whether `If-None-Match` names the current version.
+    /// Returns whether `If-None-Match` names the current version.
     pub fn knows(&self, now: &ETag) -> bool {
         let Some(known) = &self.if_none_match else { return false };
         names(known).any(|name| name == "*" || name.trim_start_matches("W/") == now.opaque())

@@ -1,7 +1,7 @@
 //! Messages for people about failed runs: what went wrong, and what to do. (ZE-X1..X3)
 //!
-//! The native API and the dialects use the same messages. They add the provider's error message, and never expose
-//! server internals. (CF-5)
+//! The native API and the dialects use the same messages. Each response adds the provider's error message, and never
+//! exposes server internals. (CF-5)
 
 use windlass::machine::RunError;
 
@@ -114,8 +114,8 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("CANCELLED", "the run was cancelled", "send the message again to start over"),
 ];
 
-/// Phrases by which providers report that a single message is too long. A group matches if the error text contains all
-/// of its phrases.
+/// Phrases by which providers report that a single message is too long. A group of phrases matches if the error text
+/// contains all of them.
 const SAY_INPUT: &[&[&str]] =
     &[&["range of input length"], &["invalidparameter", "input"], &["invalidparameter", "length"]];
 
@@ -157,7 +157,7 @@ mod tests {
         (code.to_owned(), words)
     }
 
-    /// Every failure class that the decoder of provider responses can produce.
+    /// Returns every failure class that the decoder of provider responses can produce.
     fn classes() -> Vec<FailureClass> {
         use FailureClass as C;
         let all = [
@@ -176,7 +176,7 @@ mod tests {
             C::Lost,
             C::Cancelled,
         ];
-        // A new class must be added here, too.
+        // Add each new class to this list, too.
         for class in all {
             match class {
                 C::RateLimited | C::Overloaded | C::Transient | C::Timeout | C::Truncated | C::Malformed => {}

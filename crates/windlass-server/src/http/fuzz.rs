@@ -1,6 +1,6 @@
 //! Fuzzing entry points for request parsers: bodies, and headers that we parse by hand.
 //!
-//! Not used while serving requests.
+//! The server itself does not call them.
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,8 @@
 //! Request input, parsed at the edge: JSON bodies, forms, queries and path parameters. Invalid input becomes a
 //! [`Problem`].
 //!
-//! JSON bodies are limited in size and depth and may not repeat a key. These checks run before deserialization.
+//! JSON bodies are limited in size and depth and may not repeat a key. The server makes these checks before
+//! deserialization.
 
 mod unique;
 
@@ -14,8 +15,7 @@ use serde::de::DeserializeOwned;
 use self::unique::Unique;
 use super::problem::Problem;
 
-/// Maximum size of a JSON body, in bytes. It allows several times the largest valid request: a message of 32,768
-/// characters with a hundred others.
+/// Maximum size of a JSON body, in bytes. The limit is several times the largest valid request.
 pub const BODY_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +73,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
     }
 }
 
-/// Parses a JSON object. It must be valid UTF-8, at most 128 levels deep, and no object may repeat a key. Parsers
-/// differ in which value of a repeated key they use, so a check and its user could see different values.
+/// Parses a JSON object. The body must be valid UTF-8, at most 128 levels deep, and no object may repeat a key. Parsers
+/// differ in the value that they use for a repeated key, so a check and the checked code could read different values.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
         return Err(Problem::bad_request(format!("the body is not valid JSON: {error}")));
     }
-    // Reject arrays: serde would accept one as the struct's fields in order.
+    // Reject arrays: serde would accept an array as the struct's fields in order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::invalid("the body must be a JSON object"));
     }

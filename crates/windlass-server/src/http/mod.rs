@@ -1,5 +1,5 @@
-//! The HTTP server: routes, one file per resource, and the middleware that every request passes. The command line
-//! registers the outward dialects ([`state::dialect`]).
+//! The HTTP server: routes, one file per resource, and the middleware for all requests. The command line registers the
+//! outward dialects ([`state::dialect`]).
 //!
 //! Handlers parse the request, check the permissions of the [`Caller`](caller::Caller), call the engine, and map its
 //! result. They make no decisions about a run.

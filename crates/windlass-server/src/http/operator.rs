@@ -8,10 +8,11 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// An administrator of the default workspace. Other callers are rejected before their request body is read.
+/// An administrator of the default workspace. The extractor rejects other callers before the server reads their request
+/// body.
 pub struct Operator(pub Caller);
 
-/// Whether a caller is an operator.
+/// Returns whether a caller is an operator.
 pub fn is_operator(caller: &Caller) -> bool {
     caller.workspace() == DEFAULT_WORKSPACE && caller.administers().is_ok()
 }

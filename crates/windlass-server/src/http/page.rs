@@ -26,7 +26,7 @@ pub struct PageQuery {
 }
 
 impl PageQuery {
-    /// The page size. Returns 400 unless it is from 1 to [`LIMIT_MAX`].
+    /// Returns the page size. Returns 400 unless it is from 1 to [`LIMIT_MAX`].
     pub fn limit(&self) -> Result<usize, Problem> {
         match self.limit.unwrap_or(LIMIT) {
             limit @ 1..=LIMIT_MAX => Ok(limit),

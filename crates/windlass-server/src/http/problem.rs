@@ -122,7 +122,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("{what} does not exist"))
     }
 
-    /// 409: the current state does not allow the request.
+    /// 409: the current state of the resource does not allow the request.
     pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
@@ -186,13 +186,13 @@ impl From<EngineError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopped", format!("thread `{thread}`: {why}"))
                     .retry_after(1)
             }
-            // Journals that cannot be folded, and error variants that the library adds later.
+            // Unreadable journals, and error variants that later versions of the library add.
             other => Self::internal(other),
         }
     }
 }
 
-/// 202: the input is stored for the process that drives the thread, which has not replied yet.
+/// 202: the store has the input for the process that drives the thread, and this process has not replied yet.
 fn pending(thread: &str, driver: &SlowDriver) -> Problem {
     let detail =
         format!("thread `{thread}` is driven by {driver}, which has not replied yet; the input is stored");

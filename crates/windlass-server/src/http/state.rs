@@ -40,7 +40,7 @@ pub struct App {
     pub origins: Origins,
     /// Working folders of users.
     pub homes: Homes,
-    /// External systems that workspaces are connected to.
+    /// Integrations: external systems that workspaces are connected to.
     pub integrations: Arc<Integrations>,
     pub servers: Arc<Servers>,
     pub limits: AppLimits,
@@ -74,11 +74,11 @@ impl AppLimits {
     }
 }
 
-/// State shared by streams.
+/// State that all streams share.
 pub struct AppStreams {
     /// Encoded frames, shared by the readers of each thread.
     pub frames: Frames,
-    /// Cancelled at shutdown: streams then close with a reconnect hint, and no new work starts.
+    /// This token is cancelled at shutdown: streams then close with a reconnect hint, and no new work starts.
     pub stopping: CancellationToken,
 }
 
@@ -90,7 +90,7 @@ pub struct Monitoring {
 }
 
 impl App {
-    /// Whether a request carries the scrape token.
+    /// Returns whether a request contains the scrape token.
     pub fn has_scrape_token(&self, headers: &HeaderMap) -> bool {
         let brought = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let (Some(brought), Some(token)) =

@@ -33,7 +33,7 @@ use crate::config::{Range, ServerLimits};
 use crate::http::middleware::peer::{Peer, address_of};
 use crate::http::problem::Problem;
 
-/// Maximum number of headers, and maximum bytes of headers and request line: several times what browsers send.
+/// Maximum number of headers, and maximum size of request line and headers in bytes: several times what browsers send.
 const HEADERS: usize = 100;
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Delay before the next `accept` if the process has run out of file descriptors.
@@ -41,7 +41,7 @@ const BREATHE: Duration = Duration::from_millis(100);
 
 /// A bound listener.
 pub struct Listening {
-    /// The bound address, with the actual port.
+    /// The bound address, with the port that the system assigned.
     pub address: SocketAddr,
     listener: TcpListener,
 }
@@ -50,7 +50,8 @@ pub struct Listening {
 pub struct Terms {
     /// Connection limits and timeouts.
     pub limits: ServerLimits,
-    /// Trusted proxies. Their connections are not counted by address, because they carry those of many clients.
+    /// Trusted proxies. The server does not count their connections by address, because a proxy forwards requests of
+    /// many clients.
     pub proxies: Vec<Range>,
     /// The certificate, if the server uses TLS.
     pub certificate: Option<Certificate>,
@@ -64,11 +65,12 @@ struct Hall {
     guests: Mutex<HashMap<IpAddr, Guests>>,
 }
 
-/// Connections of one address.
+/// The open connections of one address.
 #[derive(Default)]
 struct Guests {
     count: usize,
-    /// Whether the limit has been logged. It is logged once until half of the connections have closed.
+    /// Whether the server has logged the limit. The limit is logged once, and again only after half of the connections
+    /// have closed.
     is_told: bool,
 }
 
@@ -101,7 +103,7 @@ impl Listening {
             });
         }
         drop(self.listener);
-        // Invariant: the configured limit fits in `u32`; it is capped when it is read.
+        // Invariant: the configured limit fits in `u32`, because the limit is capped when it is read.
         let all = u32::try_from(connections).unwrap_or(u32::MAX);
         let _ = timeout(patience, room.acquire_many(all)).await;
     }
@@ -117,7 +119,7 @@ async fn accept(
     Ok((stream, peer, permit))
 }
 
-/// A connection's slot among those of its address; released on drop.
+/// A connection's slot in the count of its address; released on drop.
 struct Seat(Option<(Arc<Hall>, IpAddr)>);
 
 impl Drop for Seat {
@@ -155,7 +157,7 @@ impl Hall {
     }
 
     async fn attend(&self, stream: TcpStream, peer: SocketAddr) {
-        // Send small responses at once. A socket without this option works, too.
+        // Send small responses immediately. If the option cannot be set, the connection still works.
         let _ = stream.set_nodelay(true);
         let stream = Paced::new(stream, self.terms.limits.stall_timeout());
         let Some(certificate) = &self.terms.certificate else {
@@ -229,7 +231,7 @@ fn too_large() -> Problem {
     Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
 }
 
-/// The response to an invalid request. Returns `None` if the client can no longer receive one.
+/// Returns the response to an invalid request, or `None` if the client can no longer receive a response.
 fn refusal(error: &hyper::Error) -> Option<Problem> {
     if error.is_parse_too_large() {
         return Some(too_large());

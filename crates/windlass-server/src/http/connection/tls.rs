@@ -1,4 +1,5 @@
-//! The server's certificate: TLS 1.2 and newer by rustls on aws-lc-rs. It is reloaded when its files change.
+//! The server's certificate: TLS 1.2 and newer by rustls on aws-lc-rs. The server reloads the certificate when its
+//! files change.
 //!
 //! If a changed file cannot be used, the server keeps the previous certificate.
 

@@ -1,5 +1,5 @@
-//! Wrappers between the socket and the HTTP library. One drops clients that stop reading; the other replaces the
-//! library's bare error responses by problems.
+//! Wrappers between the socket and the HTTP library. One wrapper drops clients that stop reading. The other wrapper
+//! replaces the library's bare error responses with problems.
 //!
 //! This module knows no routes.
 
@@ -14,8 +14,8 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::http::problem::{MEDIA_TYPE, Problem};
 
-/// How long to read and discard data that the client still sends after the last response. If a socket is closed with
-/// unread data, the client may lose the response.
+/// Time for which the server reads and discards data that the client sends after the last response. If the server
+/// closes a socket with unread data, the client may lose the response.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of bytes to discard.
 const LINGER_BYTES: usize = 1024 * 1024;
@@ -33,7 +33,7 @@ impl<S> Paced<S> {
         Self { inner, stall, waiting: None }
     }
 
-    /// Resets the timer on progress, and fails with a timeout without it.
+    /// Resets the timer on progress. Without progress, fails after the timeout.
     fn watched<T>(&mut self, context: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.waiting = None;
@@ -93,7 +93,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// A connection as the HTTP library sees it. For bytes that are not a valid request, the library writes a response
+/// A connection, as passed to the HTTP library. For bytes that are not a valid request, the library writes a response
 /// that has only a status. This wrapper holds that response back, and the connection's task writes a problem instead.
 pub struct Spoken<S> {
     inner: S,
@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
         self.inner.flush().await
     }
 
-    /// Shuts down the write side, then reads and discards for a moment what the client still sends.
+    /// Shuts down the write side, then reads and discards remaining data of the client, for at most [`LINGER`].
     pub async fn close(mut self) {
         if self.inner.shutdown().await.is_err() {
             return;
@@ -135,12 +135,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
                 }
             }
         };
-        // A client that keeps sending is disconnected.
+        // If the client keeps sending, close the connection anyway.
         let _ = timeout(LINGER, rest).await;
     }
 }
 
-/// Whether the bytes are a response that the HTTP library generated. All our own responses have an `x-request-id`.
+/// Returns whether the bytes are a response that the HTTP library generated. All our own responses have an
+/// `x-request-id`.
 fn is_bare(bytes: &[u8]) -> bool {
     bytes.len() < 256
         && bytes.starts_with(b"HTTP/1.1 4")

@@ -1,4 +1,4 @@
-//! File downloads. The headers make a browser save the file: it neither displays it nor sniffs its type.
+//! File downloads. The headers make a browser save the file, instead of displaying it or sniffing its type.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -20,7 +20,7 @@ pub async fn file(app: Shared, find: impl Find, path: String) -> Result<Response
         Ok((file, name.unwrap_or_default(), size))
     })
     .await?;
-    // The length has been announced, so bytes appended while the file is sent are omitted.
+    // The response already has a content length, so omit bytes that are appended while the server sends the file.
     let reader = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), size);
     let mut response = Response::new(Body::from_stream(ReaderStream::new(reader)));
     let headers = response.headers_mut();
@@ -32,7 +32,7 @@ pub async fn file(app: Shared, find: impl Find, path: String) -> Result<Response
     Ok(response)
 }
 
-/// `Content-Disposition` for a download. Non-ASCII names are encoded as in RFC 6266 and RFC 8187.
+/// Returns the `Content-Disposition` header for a download. Non-ASCII names are encoded as in RFC 6266 and RFC 8187.
 fn disposition(name: &str) -> HeaderValue {
     let mut value = "attachment; filename*=UTF-8''".to_owned();
     for byte in name.bytes() {

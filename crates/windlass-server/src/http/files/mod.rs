@@ -1,6 +1,6 @@
 //! Files of users and threads, shared by several routes.
 //!
-//! Files are only sent as downloads, so their content never runs in the origin of our pages.
+//! The server sends files only as downloads, so their content never runs in the origin of our pages.
 
 pub mod download;
 pub mod upload;
@@ -17,7 +17,7 @@ use super::caller::Caller;
 use super::problem::Problem;
 use crate::home::{Home, HomeError, Homes};
 
-/// Maximum number of entries of a listing.
+/// Maximum number of entries of a directory listing.
 pub const LISTED: usize = 1_000;
 
 /// Locates a folder on a thread where blocking is allowed.
@@ -27,12 +27,12 @@ impl<F: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static> Find for F 
 /// A folder, possibly shared with tools of running threads.
 pub type Folder = Arc<WorkingFolder>;
 
-/// The caller's home, which contains its folders.
+/// Returns the caller's home, which contains the caller's folders.
 pub fn home(caller: &Caller) -> Home {
     Home::of(caller.workspace(), caller.user())
 }
 
-/// The folder of a thread. Blocks.
+/// Returns the folder of a thread. Blocks the thread.
 pub fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
     app.homes.thread(thread, recorded)?.ok_or_else(missing)

@@ -28,7 +28,7 @@ pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
     if files.takes(name) { Ok(name.to_owned()) } else { Err(wrong_type(name)) }
 }
 
-/// The error for a file whose extension the configuration does not allow.
+/// Returns the error for a file whose extension the configuration does not allow.
 pub fn wrong_type(name: &str) -> Problem {
     let shown = crate::text::first_line(name, 80);
     Problem::new(
@@ -39,7 +39,7 @@ pub fn wrong_type(name: &str) -> Problem {
     .hint("an administrator can allow other types in `[files] extensions`")
 }
 
-/// Reads a body up to the size limit. The caller's permission has been checked.
+/// Reads a body up to the size limit. The caller of this function has already checked the permission.
 async fn body(app: &Shared, request: Request) -> Result<Bytes, Problem> {
     let body = Bytes::from_request(request, app).await;
     body.map_err(|rejection| match rejection.status() {
@@ -96,14 +96,14 @@ async fn put(
     .await
 }
 
-/// The error for a file that exceeds its owner's quota.
+/// Returns the error for a file that exceeds its owner's quota.
 pub fn no_room(detail: String) -> Problem {
     Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail).hint(
         "delete an upload or a conversation, or ask an administrator to raise `[files] max_total_bytes`",
     )
 }
 
-/// Writes a file and returns its entry.
+/// Writes a file, and returns its entry in the folder.
 fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Problem> {
     let path = folder.resolve(path)?;
     folder.write(&path, bytes)?;

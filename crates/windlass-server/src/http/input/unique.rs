@@ -1,4 +1,4 @@
-//! A deserialization target that accepts any JSON in which no object repeats a key. It discards the values.
+//! A deserialization target that accepts any JSON in which no object repeats a key. The target discards the values.
 
 use std::collections::HashSet;
 use std::fmt;

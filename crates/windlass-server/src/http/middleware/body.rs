@@ -27,7 +27,7 @@ use crate::http::problem::Problem;
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     bytes_per_second: u64,
-    /// Maximum total time that the server waits for a body.
+    /// Maximum total time that the server waits for a body, in milliseconds.
     longest_ms: u64,
 }
 
@@ -35,20 +35,21 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// JSON: a rate below that of any common connection, and at most two minutes.
+/// The pace of JSON bodies: a lower rate than any common connection has, and at most two minutes.
 const JSON: Pace = Pace { bytes_per_second: 1_024, longest_ms: 120_000 };
-/// Files occupy one of few upload slots, so the rate is that of a slow mobile connection.
+/// Minimum rate of file uploads. A file occupies one of few upload slots, so the rate is that of a slow mobile
+/// connection.
 const FILE_BYTES_PER_SECOND: u64 = 32 * 1_024;
 
 impl Pace {
-    /// The pace for a request. `file_max_bytes` is the maximum file size.
+    /// Returns the pace for a request. `file_max_bytes` is the maximum file size.
     fn of(request: &Request, grace: Duration, file_max_bytes: u64) -> Self {
         let path = request.uri().path();
         let is_file = path.starts_with("/api/v1/files/") || path.ends_with("/files/content");
         if request.method() == Method::PUT && is_file { Self::of_files(grace, file_max_bytes) } else { JSON }
     }
 
-    /// The pace of a file upload. The largest file may take its full time at the minimum rate.
+    /// Returns the pace of a file upload. The maximum time is the time that the largest file takes at the minimum rate.
     fn of_files(grace: Duration, max_bytes: u64) -> Self {
         let longest_ms = max_bytes.saturating_mul(1_000) / FILE_BYTES_PER_SECOND;
         Self { bytes_per_second: FILE_BYTES_PER_SECOND, longest_ms: longest_ms.saturating_add(millis(grace)) }
@@ -91,7 +92,7 @@ struct Incoming {
     grace_ms: u64,
     pace: Pace,
     clock: SystemClock,
-    /// Total time spent waiting for data.
+    /// Total time for which the server has waited for data, in milliseconds.
     waited_ms: u64,
     bytes: u64,
     waiting: Option<(u64, Pin<Box<Sleep>>)>,
@@ -104,10 +105,10 @@ impl Incoming {
         Self { body, grace_ms: millis(grace), pace, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
     }
 
-    /// Milliseconds to wait for the next bytes.
+    /// Returns the time to wait for the next bytes, in milliseconds.
     fn left_ms(&self) -> u64 {
         let bought_ms = self.bytes.saturating_mul(1_000) / self.pace.bytes_per_second;
-        // Bytes that arrived quickly do not count as credit for an unlimited pause.
+        // Bytes that arrived quickly must not permit an unlimited pause.
         let waited_ms = self.waited_ms.saturating_sub(bought_ms);
         let longest_ms = self.pace.longest_ms.max(self.grace_ms);
         self.grace_ms.saturating_sub(waited_ms).min(longest_ms.saturating_sub(self.waited_ms))
@@ -161,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body to its end with the given grace. Returns whether it arrived in time, and whether it was flagged as
-    /// late.
+    /// Reads a body to its end with the given grace. Returns whether the body arrived in time, and whether it was
+    /// flagged as late.
     async fn read(body: Body, grace_ms: u64) -> (bool, bool) {
         read_at(JSON, body, grace_ms).await
     }

@@ -1,8 +1,8 @@
 //! `Idempotency-Key`: executes a repeated request once and replays the first response.
 //!
-//! The key is claimed before the request has any effect. It is valid for a day, for one principal and one path. Ids
-//! that the engine deduplicates are derived from the claim, so a retry after a crash finds the first execution. A
-//! response with `no-store` is not stored, because it may contain a secret.
+//! The server claims the key before the request has any effect. The key is valid for a day, for one principal and one
+//! path. Ids that the engine deduplicates are derived from the claim, so a retry after a crash finds the first
+//! execution. The server does not store a response with `no-store`, because the response may contain a secret.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -29,18 +29,18 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Kind of the records in the store.
 const KIND: &str = "idempotency";
-/// How long a key is valid.
+/// Time for which a key is valid, in milliseconds: a day.
 const LASTS_MS: u64 = 24 * 3_600_000;
-/// How long a claim of another process blocks the key without a response. It exceeds the duration of any change.
-/// Afterwards a retry takes over the claim, and the derived ids prevent a second execution.
+/// Time for which a claim of another process blocks the key without a response, in milliseconds. The time exceeds the
+/// duration of any change. Afterwards, a retry takes over the claim, and the derived ids prevent a second execution.
 const CLAIM_MS: u64 = 30_000;
 const KEY_MAX_BYTES: usize = 255;
-/// Maximum size of a stored response: the size limit of a record, less room for JSON escapes.
+/// Maximum size of a stored response: the size limit of a record minus a reserve for JSON escapes.
 const ANSWER_MAX_BYTES: usize = 100 * 1024;
 /// Maximum number of expired keys that each new key deletes.
 const SWEPT_AT_ONCE: usize = 8;
 
-/// A random id of this process for its claims, and the keys that it is processing.
+/// A random id of this process for its claims, and the keys that the process is executing.
 static HERE: LazyLock<(String, Mutex<HashSet<String>>)> =
     LazyLock::new(|| (secret::draw::<9>(), Mutex::default()));
 
@@ -85,7 +85,7 @@ struct Kept {
     /// Digest of the request body.
     body: Digest,
     since: Timestamp,
-    /// The process that last claimed the key, and when.
+    /// The process that last claimed the key, and the time of that claim.
     process: String,
     taken: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ struct Kept {
 struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
-    /// `None` if the body was too large to store or must not be stored.
+    /// The body; `None` if it was too large to store or must not be stored.
     body: Option<String>,
 }
 
@@ -155,7 +155,7 @@ async fn keyed(app: Shared, request: Request, next: Next) -> Result<Response, Pr
     let id = Digest::default().chain(&(&work.key, work.kept.since)).to_string()[..32].to_owned();
     parts.extensions.insert(Claimed(Some(id)));
     let request = Request::from_parts(parts, Body::from(body));
-    // The request runs in its own task, so that a client disconnect does not abort it half-way.
+    // Execute the request in a separate task, so that a client disconnect does not abort it half-way.
     let span = tracing::Span::current();
     let task = tokio::spawn(tracing::Instrument::instrument(
         async move {
@@ -243,7 +243,7 @@ async fn keep(app: &Shared, mut work: Work, response: Response) -> Result<Respon
         None => records.delete(KIND, &work.key, expected).await,
     };
     if let Err(error) = written {
-        // The request was executed all the same; a retry finds the claim.
+        // The server has executed the request all the same; a retry finds the claim.
         tracing::warn!(%error, "the response to a request with an idempotency key could not be stored");
     }
     Ok(Response::from_parts(parts, Body::from(bytes)))
@@ -255,7 +255,7 @@ async fn sweep(app: &Shared, after: &str, now: Timestamp) {
     let records = app.engine.records();
     for record in records.list(KIND, None, Some(after), SWEPT_AT_ONCE).await.unwrap_or_default() {
         if now.since(record.updated_at) >= LASTS_MS + CLAIM_MS {
-            // Another process may have deleted it already.
+            // Another process may have deleted the key already.
             let _ = records.delete(KIND, &record.key, Expect::Version(record.version)).await;
         }
     }

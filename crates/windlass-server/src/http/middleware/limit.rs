@@ -10,11 +10,11 @@ use crate::http::Shared;
 use crate::http::caller::identify;
 use crate::http::state::limiter::Tally;
 
-/// Paths without a limit. Load balancers poll health without a credential, all from one address. A first visit loads
-/// dozens of UI files, and an office may share one address.
+/// Paths without a limit. Load balancers poll `/health` without a credential, all from one address. A first visit loads
+/// dozens of UI files, and all users of an office may share one address.
 const UNCOUNTED: [&str; 2] = ["/api/v1/health", "/ui/"];
 
-/// Counts requests without a valid credential by their address, including those with an invalid credential.
+/// Counts requests without a valid credential by their address. Requests with an invalid credential are included.
 ///
 /// An authenticated caller is never rejected because of other requests from the same address.
 pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
@@ -29,7 +29,8 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
         [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
     let refusal = match brings_credential {
         false => limiter.addresses.take(&address),
-        // The handler authenticates the credential. Here it is checked only if the address has reached its limit.
+        // The handler authenticates the credential. The middleware checks the credential only if the address has
+        // reached its limit.
         true => match limiter.addresses.look(&address).filter(|found| !found.allowed) {
             Some(full) => {
                 let parts = head_of(&request);
@@ -53,7 +54,7 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
     response
 }
 
-/// Whether the request's credential is valid.
+/// Returns whether the request's credential is valid.
 async fn is_known(app: &Shared, parts: request::Parts) -> bool {
     let known = identify(&parts, app).await;
     known.is_ok_and(|identity| identity.is_ok())
@@ -61,7 +62,7 @@ async fn is_known(app: &Shared, parts: request::Parts) -> bool {
         || app.has_scrape_token(&parts.headers)
 }
 
-/// Whether a dialect's own cookie identifies a user.
+/// Returns whether a dialect's own cookie identifies a user.
 async fn knows_cookie(app: &Shared, headers: &HeaderMap) -> bool {
     for dialect in &app.dialects {
         if dialect.knows_cookie(headers, app).await {
@@ -71,7 +72,7 @@ async fn knows_cookie(app: &Shared, headers: &HeaderMap) -> bool {
     false
 }
 
-/// The parts of a request that may contain a credential.
+/// Copies the parts of a request that may contain a credential.
 fn head_of(request: &Request) -> request::Parts {
     let (mut parts, ()) = http::Request::new(()).into_parts();
     parts.method = request.method().clone();

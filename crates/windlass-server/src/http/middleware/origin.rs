@@ -26,7 +26,7 @@ pub async fn check(State(app): State<Shared>, request: Request, next: Next) -> R
 
 enum Pass {
     Plain,
-    /// From a page of another origin that is listed in `[server] cors`.
+    /// The request comes from a page of another origin that `[server] cors` lists.
     Listed(http::HeaderValue),
 }
 

@@ -1,6 +1,6 @@
 //! Determines the client address: the connection's peer, or the client named by a trusted proxy.
 //!
-//! Forwarding headers of untrusted peers are ignored, because any client can send them.
+//! The server ignores forwarding headers of untrusted peers, because any client can send them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -76,7 +76,8 @@ pub fn address_in(text: &str) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// The address to count requests by. For IPv6 it is the /64 network, which one customer controls.
+/// Returns the address to count requests by. For IPv6, this is the address of the /64 network, which one customer
+/// controls.
 pub fn address_of(address: IpAddr) -> IpAddr {
     const NETWORK: u128 = !0 << 64;
     match address.to_canonical() {

@@ -36,7 +36,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     span.in_scope(|| tracing::info!(status, took_ms, problem, "answered"));
     app.monitoring.metrics.answered(&route, &method, status, took_ms);
     let headers = response.headers_mut();
-    // Invariant: ids are generated, or were checked to contain only plain characters.
+    // Invariant: the server generated the id, or has checked that it contains only plain characters.
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -48,7 +48,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     response
 }
 
-/// The id from the client's header, if it is short and has only plain characters.
+/// Returns the id from the client's header if the id is short and has only plain characters.
 fn chosen(request: &Request) -> Option<String> {
     let id = request.headers().get(REQUEST_ID)?.to_str().ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);

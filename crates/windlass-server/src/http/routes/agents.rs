@@ -1,6 +1,6 @@
 //! `/agents` and `/models`: the configured agent and the configured models.
 //!
-//! There is one agent. Its digest shows whether new runs are pinned to the same definition as earlier ones.
+//! There is one agent. Its digest shows whether new runs are pinned to the same definition as earlier runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -50,7 +50,7 @@ struct Agent {
     digest: String,
 }
 
-/// Whether the caller may see the agent's instructions and mode.
+/// Returns whether the caller may see the agent's instructions and mode.
 fn is_whole_for(caller: &Caller) -> bool {
     caller.runs().is_ok()
 }

@@ -1,7 +1,7 @@
-//! `/auto-run` and `/threads/{thread}/auto-run`: which calls run without approval, for a user and for one thread.
+//! `/auto-run` and `/threads/{thread}/auto-run`: the calls that run without approval, for a user and for one thread.
 //!
-//! The gate applies the setting, and rules of administrators take precedence over it. A run's mode, which limits what
-//! it may call at all, is separate.
+//! The gate applies the setting, and rules of administrators take precedence over it. The setting is separate from a
+//! run's mode, which limits the calls that the run may make at all.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -123,11 +123,11 @@ async fn set(
     let said = serde_json::to_value(auto_run).unwrap_or_default();
     let (now, mut expected) = chosen(app, whose, owner).await?;
     seen.allows(&tag(now))?;
-    // Audit before the change, so that no change can take effect without an entry.
+    // Write the audit entry before the change, so that no change can take effect without an entry.
     app.accounts.record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", said)).await?;
     loop {
         match app.engine.policy().change_auto_run(whose, wanted, expected).await {
-            // A concurrent change was faster. Check `If-Match` again against the new value.
+            // A concurrent change has taken effect first. Check `If-Match` again against the new value.
             Err(EngineError::Rejected(Reject::Stale { .. })) => {}
             changed => break changed?,
         }

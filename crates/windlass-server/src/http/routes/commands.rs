@@ -1,6 +1,6 @@
 //! `/threads/{thread}/commands`: commands that a thread runs in the background.
 //!
-//! The engine decides when they end: with a cancelled run, with the thread, or with the process.
+//! The engine ends these commands when their run is cancelled, the thread is deleted, or the process stops.
 
 use axum::Json;
 use axum::extract::State;

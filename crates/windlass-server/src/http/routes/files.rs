@@ -1,6 +1,6 @@
 //! `/files` and `/threads/{thread}/files`: users' uploads, and the files of threads.
 //!
-//! Files are only sent as downloads, so their content never runs in the origin of our pages.
+//! The server sends files only as downloads, so their content never runs in the origin of our pages.
 
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, Request, State};

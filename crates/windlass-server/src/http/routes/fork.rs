@@ -1,4 +1,5 @@
-//! Forks a thread: a new thread starts with the history of another one, and with its files as of that event.
+//! Forks a thread: a new thread starts with the history of another one, and with its files as of the event where the
+//! fork starts.
 //!
 //! The web UI uses this route for retry, edit and rollback. The original thread and its folder never change.
 
@@ -145,8 +146,8 @@ async fn fork(
         has_room(&app, home.clone(), &row).await?;
     }
     let is_owner = row.view.owner == *caller.user();
-    // The owner shares the same folder if it belongs to the command line or to several of the user's threads. Other
-    // users receive no copy of it.
+    // The fork shares the original's folder if that folder belongs to the command line or to several of the owner's
+    // threads. Other users receive no copy of the folder.
     let uncopied = || ForkFiles::without_copy(if is_owner { ForkFolder::Shared } else { ForkFolder::Empty });
     if new.preview {
         let files =
@@ -155,7 +156,7 @@ async fn fork(
     }
     let folder = match (is_owner, is_own) {
         (true, _) => row.view.folder.clone(),
-        // A copy needs its own folder.
+        // The fork needs its own folder for the copy.
         (false, true) => Some(home.recorded()),
         (false, false) => Some(home.folder(app.config.settings.files.folder())),
     };
@@ -171,7 +172,8 @@ async fn fork(
         .into_response())
 }
 
-/// Returns an error if the copy exceeds the quota of the new thread's owner. Two concurrent forks may both pass.
+/// Returns an error if the copy exceeds the quota of the new thread's owner. Two concurrent forks may both pass this
+/// check.
 async fn has_room(app: &Shared, home: Home, row: &ThreadRow) -> Result<(), Problem> {
     let (app, thread, recorded) = (app.clone(), row.thread.clone(), row.view.folder.clone());
     let look = move || {

@@ -1,4 +1,4 @@
-//! `/grants` and `/allowlist`: which tools run without approval for which users.
+//! `/grants` and `/allowlist`: the tools that run without approval, for each user.
 //!
 //! Members manage their own grants; administrators manage those of their whole workspace. The gate decides which calls
 //! a grant allows.
@@ -25,11 +25,11 @@ use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 use crate::toolbox;
 
-/// Maximum number of grants of a user. The gate checks all of them for each call.
+/// Maximum number of grants of a user. The gate checks all grants of a user for each call.
 const GRANTS_MAX: usize = 1_000;
 /// Maximum number of conditions of a grant.
 const CONDITIONS_MAX: usize = 32;
-/// Maximum length of a tool name.
+/// Maximum length of a tool name, in characters.
 const TOOL_MAX_CHARS: usize = 64;
 
 pub fn routes() -> ApiRouter {
@@ -298,7 +298,7 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
         .hint("use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists the available tools"))
 }
 
-/// Converts an error, and adds a hint with a similar tool name.
+/// Converts an engine error. If a tool is unknown, adds a hint, such as a similar tool name.
 pub fn missing_tool(app: &Shared, error: EngineError) -> Problem {
     match &error {
         EngineError::NoTool(name) => {

@@ -1,4 +1,5 @@
-//! `/health`, `/health/ready` and `/version`: public, so that load balancers need no key. They expose nothing secret.
+//! `/health`, `/health/ready` and `/version`: public, so that load balancers need no key. Their responses contain no
+//! secrets.
 
 use axum::Json;
 use axum::extract::State;
@@ -30,7 +31,7 @@ async fn live() -> Json<Health> {
 #[utoipa::path(get, path = "/health/ready", tag = "server",
     responses((status = 200, body = Readiness), (status = 503, body = Problem)))]
 async fn ready(State(app): State<Shared>) -> Result<Json<Readiness>, Problem> {
-    // Any read shows that the store responds.
+    // Any successful read shows that the store responds.
     app.engine.records().changes(&[]).await?;
     let servers = app.servers.hub.status();
     let used = || servers.iter().filter(|server| server.health != windlass::mcp::Health::Disabled);

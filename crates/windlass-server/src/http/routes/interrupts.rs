@@ -1,8 +1,8 @@
 //! `/interrupts`: open interrupts that wait for a person, and their answers.
 //!
-//! The inbox lists the interrupts that the caller may answer: those of the caller's own threads, and those for which a
-//! rule names the caller. Administrators see all interrupts of the workspace. The machine decides whether an answer is
-//! valid.
+//! The inbox lists the interrupts that the caller may answer: interrupts of the caller's own threads, and interrupts
+//! for which a rule names the caller. Administrators see all interrupts of the workspace. The machine decides whether
+//! an answer is valid.
 
 mod answer;
 mod shape;
@@ -99,7 +99,7 @@ async fn inbox(
     }
 }
 
-/// The open interrupts of a thread that the caller may see.
+/// Returns the open interrupts of a thread that the caller may see.
 async fn of_thread(
     app: &Shared,
     caller: &Caller,
@@ -108,7 +108,7 @@ async fn of_thread(
 ) -> Result<Vec<Interrupt>, Problem> {
     let (open, run_started_at) = match app.engine.asked_by(row).await {
         Ok(asked) => asked,
-        // A thread that cannot be read, or was just deleted, must not hide the others.
+        // A thread that cannot be read, or was just deleted, must not hide the other threads.
         Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
             tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
             return Ok(Vec::new());
@@ -151,8 +151,8 @@ impl Snapshot {
     }
 }
 
-/// Finds an open interrupt of a run's thread. Returns `None` if it is closed. A caller who may not see the thread gets 404
-/// instead.
+/// Finds an open interrupt of a run's thread. Returns `None` if the interrupt is closed. A caller who may not see the
+/// thread gets 404 instead.
 fn find<'a>(
     open: &'a [OpenInterrupt],
     caller: &Caller,
@@ -172,7 +172,7 @@ fn missing(interrupt: &InterruptId) -> Problem {
     Problem::not_found(format!("interrupt `{interrupt}`"))
 }
 
-/// Whether a rule names the caller as an approver, even in another user's thread.
+/// Returns whether a rule names the caller as an approver, even in another user's thread.
 fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
     let party = caller.party();
     open.terms.names(&party.principal, &party.roles)
@@ -180,7 +180,7 @@ fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
 
 /// Finds the run of an interrupt in the caller's workspace. [`find`] checks whether the caller may see the interrupt.
 async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Result<RunRow, Problem> {
-    // The engine's ids contain a run id. Other ids need no lookup.
+    // The engine's ids contain a run id. An id without a run id cannot exist, so it needs no lookup.
     let run = run_of(interrupt);
     if run.as_str().is_empty() {
         return Err(missing(interrupt));
@@ -233,7 +233,7 @@ async fn reply(
     let snapshot = Snapshot::read(&app, &row.thread).await?;
     snapshot.find(&caller, &row, &interrupt)?;
     let mut answered = give(&app, &caller, &row, &snapshot, vec![(interrupt, wish)]).await?;
-    // One outcome per submitted answer.
+    // `give_all` returns one outcome per submitted answer.
     answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
 }
 

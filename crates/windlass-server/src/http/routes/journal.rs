@@ -1,6 +1,6 @@
 //! A thread as recorded: its events, the prompt of each step, and an export.
 //!
-//! All data is read from the journal.
+//! The routes read all data from the journal.
 
 use axum::Json;
 use axum::body::Body as Bytes;
@@ -23,7 +23,7 @@ use crate::http::problem::Problem;
 const EVENTS_MAX: usize = 500;
 /// Default number of events of a page.
 const EVENTS: usize = 100;
-/// Size in bytes after which a page ends early, because an event may contain the text of a whole message.
+/// Size after which a page ends early, in bytes, because an event may contain the text of a whole message.
 const PART_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 pub fn routes() -> ApiRouter {
@@ -116,7 +116,7 @@ async fn export(
 ) -> Result<Response, Problem> {
     caller.reads()?;
     caller.thread(&app, &thread).await?;
-    // An error on the way aborts the connection, so that a truncated file does not look complete.
+    // An error during the export aborts the connection, so that a truncated file does not look complete.
     let lines = app
         .engine
         .thread(&thread)

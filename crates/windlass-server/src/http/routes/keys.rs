@@ -30,7 +30,7 @@ struct KeysOf {
 }
 
 impl KeysOf {
-    /// The account. Returns an error if the caller may not manage its keys.
+    /// Returns the account, or an error if the caller may not manage the account's keys.
     async fn user(self, app: &Shared, caller: &Caller) -> Result<Principal, Problem> {
         match self.user {
             Some(user) if user != *caller.user() => {

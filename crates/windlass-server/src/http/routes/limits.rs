@@ -1,4 +1,4 @@
-//! `/limits`: the remaining budgets and credit of the caller's runs. (ZE-E4, ZE-O1)
+//! `/limits`: the remaining budgets and credit for the caller's runs. (ZE-E4, ZE-O1)
 
 use axum::Json;
 use axum::extract::State;

@@ -187,7 +187,7 @@ async fn add(
     Body(draft): Body<Draft>,
 ) -> Result<(StatusCode, Json<Server>), Problem> {
     let name = draft.name.clone();
-    // Audit only the host and the command. A URL's query and the arguments may contain secrets.
+    // Write only the host and the command into the audit log. A URL's query and the arguments may contain secrets.
     let host = draft.url.as_deref().and_then(|url| windlass::outbound::Url::parse(url).ok());
     let way = host.and_then(|url| url.host_str().map(str::to_owned)).or_else(|| draft.command.clone());
     let note = Note::by(&caller.0, "mcp.added").on(&name).with("way", way).with("trusted", draft.trusted);
@@ -275,7 +275,7 @@ impl From<McpError> for Problem {
             McpError::Unknown(name) => Self::not_found(format!("server `{name}`")),
             McpError::Config { .. } => Self::invalid(said),
             McpError::Duplicate(_) => Self::conflict("duplicate", said),
-            // 502: an MCP server has failed, and not this server.
+            // 502: the fault is in an MCP server, not in this server.
             _ => Self::new(StatusCode::BAD_GATEWAY, "tool_server", said),
         }
     }

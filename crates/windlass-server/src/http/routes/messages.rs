@@ -18,7 +18,8 @@ use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 use crate::http::start::send::{NewMessage, Sent, send};
 
-/// Maximum bytes of offloaded texts that a page includes inline. Further texts stay references by digest.
+/// Maximum size of the offloaded texts that a page includes inline, in bytes. The page refers to further texts by
+/// digest.
 const TEXTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 pub fn routes() -> ApiRouter {
@@ -138,7 +139,8 @@ impl Message {
     async fn of(app: &Shared, stored: StoredMessage) -> Result<Self, Problem> {
         let mut after = Vec::with_capacity(stored.after.len());
         for mut recorded in stored.after {
-            // The preceding message contains the same text, up to the size limit of the page.
+            // The preceding message contains the same text, up to the size limit of the page. Do not send the text
+            // twice.
             if let Fact::RunFinished { output, .. } = &mut recorded.event.fact {
                 *output = Output::default();
             }

@@ -16,7 +16,7 @@ use crate::http::state::origins::host;
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The route. It is not part of the API document, because it serves monitoring systems.
+/// Builds the route. The API document does not include it, because it serves monitoring systems.
 pub fn routes() -> Router<Shared> {
     Router::new().route("/metrics", get(metrics))
 }

@@ -1,5 +1,5 @@
-//! The routes of the native API and the pages beside it, one file per resource. This is a flat list: a file depends on
-//! another one only if its resource is part of the other.
+//! The routes of the native API and the pages beside it, one file per resource. The list is flat: a file depends on
+//! another file only if its resource is part of the other resource.
 
 pub mod agents;
 pub mod audit;
@@ -50,15 +50,15 @@ pub fn api(app: &Shared) -> Router<Shared> {
 /// Path prefix of the native API.
 const PREFIX: &str = "/api/v1";
 
-/// The routes of the native API. New features merge their routes here, or in `keyed` if their `POST` routes support
-/// `Idempotency-Key`. The parameter `once` wraps those.
+/// The routes of the native API. New features merge their routes in this function, or in `keyed` if their `POST` routes
+/// support `Idempotency-Key`. The parameter `once` wraps the routes of `keyed`.
 fn v1(file_max_bytes: u64, once: impl FnOnce(ApiRouter) -> ApiRouter) -> ApiRouter {
     ApiRouter::new()
         .merge(health::routes())
         .merge(stream::routes())
         .merge(usage::routes())
         .merge(limits::routes())
-        // Their responses contain secrets, which must not be stored for a replay.
+        // The responses of these routes contain secrets, which must not be stored for a replay.
         .merge(people())
         .merge(files::routes(file_max_bytes))
         .merge(once(keyed()))

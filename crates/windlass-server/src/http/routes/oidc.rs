@@ -1,5 +1,5 @@
-//! `/auth/oidc`: sign-in with an OpenID Connect provider. For browsers: redirects, a cookie, and HTML pages for
-//! errors.
+//! `/auth/oidc`: sign-in with an OpenID Connect provider. The routes are for browsers: they use redirects, a cookie,
+//! and HTML pages for errors.
 
 use axum::extract::State;
 use axum::response::{AppendHeaders, IntoResponse, Response};
@@ -95,7 +95,7 @@ async fn finish(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let provider = provider(&app, &name)?;
-    // Appended rather than set, because signing in sets its own cookies.
+    // Append this cookie instead of replacing the header, because the sign-in sets its own cookies.
     let used = AppendHeaders([base.set_own(FLOW, "", 0)]);
     let Back { code, state, iss, error } = back;
     let (Some(code), Some(state)) = (code, state) else {

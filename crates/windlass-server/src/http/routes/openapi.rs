@@ -1,11 +1,11 @@
 //! The OpenAPI document, and a page that renders it without an external server.
 //!
 //! The document is the checked-in file `docs/openapi.json`, so that no server assembles it at startup. A test compares
-//! it with the routes and explains how to renew it. Outward dialects are not included. The document is the same for
-//! every build: without the feature `openid`, the provider routes return 404, as for a provider that is not
-//! configured.
+//! the file with the routes, and explains how to renew the file. Outward dialects are not included. The document is the
+//! same for every build: without the feature `openid`, the provider routes return 404, as they do for a provider that
+//! is not configured.
 
-// The document has the routes of all features.
+// The document contains the routes of all features.
 #[cfg(all(test, feature = "openid"))]
 mod document;
 
@@ -22,10 +22,10 @@ use crate::http::etag::{ETag, Seen};
 /// The document, with one operation or schema per line.
 const DOCUMENT: &str = include_str!("docs/openapi.json");
 
-/// Its entity tag, computed by the first request.
+/// The entity tag of the document, computed by the first request.
 static VERSION: LazyLock<ETag> = LazyLock::new(|| ETag::strong(&DOCUMENT));
 
-/// Content security policy: only our own scripts, and connections only to this server.
+/// Content security policy: allows only our own scripts, and connections only to this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,6 +1,7 @@
 //! `/threads/{thread}/pictures`: the images of a thread, for the web UI.
 //!
-//! Other blobs are not available here. A blob that is not an image, or that another thread references, returns 404.
+//! Other blobs are not available here. The route returns 404 for a blob that is not an image, or that this thread does
+//! not reference.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -45,7 +46,7 @@ async fn one(
     let missing = || Problem::not_found(format!("picture `{digest}`"));
     let named = Digest::from_hex(&digest).ok_or_else(missing)?;
     let tag = ETag::strong(&("picture", &named));
-    // The client already has the content. Only check that the thread still references it, which is cheaper than
+    // The client already has the content. Only check that the thread still references the image, which is cheaper than
     // reading it.
     if seen.knows(&tag) && app.engine.thread(&thread).files().names(&named).await? {
         return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));

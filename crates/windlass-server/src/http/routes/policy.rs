@@ -1,6 +1,7 @@
 //! `/policy`: the active rules, validation of policy texts, and evaluation of hypothetical calls.
 //!
-//! No route calls a tool or changes a rule. Rules are in files on the server's machine and are read at its start.
+//! No route calls a tool or changes a rule. Rules are in files on the server's machine, which the server reads at
+//! startup.
 
 use std::path::Path;
 

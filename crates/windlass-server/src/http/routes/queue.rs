@@ -155,7 +155,7 @@ async fn edit(
     let message: Message = change.message.read()?;
     seen.allows(&tag(&find(&app, &thread, &id).await?))?;
     app.engine.thread(&thread).queue().edit(&id, message, caller.user().clone()).await?;
-    // The message may have been sent in the meantime.
+    // The run may have taken the message after the change.
     let queued = find(&app, &thread, &id).await?;
     let tag = tag(&queued);
     Ok(tag.json(Waiting::of(&app, queued).await?))

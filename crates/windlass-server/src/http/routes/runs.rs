@@ -28,9 +28,9 @@ use crate::http::start::send::{NewMessage, Sent, send};
 
 /// Version of the outcome's representation, for entity tags. Increment it when the representation of a run changes.
 const TOLD: u32 = 2;
-/// Maximum wait for a run, in seconds: the usual limit of proxies.
+/// Maximum wait for a run, in seconds: proxies usually close a silent connection after this time.
 const WAIT_MAX_S: u64 = 60;
-/// The request header for a wait. (RFC 7240)
+/// The request header that asks for a wait. (RFC 7240)
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The response header that confirms the wait.
 const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -254,7 +254,7 @@ async fn one(
         return Ok(response);
     }
     let head = app.engine.thread(&row.thread).row().await?.head;
-    // No further event of an ended run is recorded.
+    // The journal receives no further event of an ended run.
     let tag = match row.view.finished_at {
         Some(end) => ETag::weak(&("run", TOLD, &run, end)),
         None => ETag::weak(&("run", TOLD, &run, head)),

@@ -1,7 +1,7 @@
 //! `/threads/{thread}/share` and `/shares`: letting all users of the workspace read a thread.
 //!
 //! Readers see messages, live updates and costs. They cannot start runs, read files, or send messages and answers. The
-//! thread's address is the link: it requires an account of the workspace, and works until the share ends.
+//! thread's URL is the link: it requires an account of the workspace, and works until the share ends.
 
 use axum::Json;
 use axum::extract::State;
@@ -135,7 +135,7 @@ async fn list(
                 title: row.view.title,
                 at: share.at.0,
             }),
-            // The thread was deleted by a process that does not maintain shares, such as `windlass threads delete`.
+            // A process that does not maintain shares, such as `windlass threads delete`, has deleted the thread.
             Err(EngineError::NoThread(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -71,7 +71,7 @@ fn tag(member: &Member) -> ETag {
     ETag::strong(&member.version)
 }
 
-/// The version that `If-Match` requires; `None` if the header is absent.
+/// Returns the version that `If-Match` requires, or `None` if the header is absent.
 async fn meant(
     app: &Shared,
     caller: &Caller,
@@ -171,7 +171,7 @@ fn micro_usd(usd: f64) -> Result<u64, Problem> {
     if !(0.0..=1e9).contains(&usd) {
         return Err(Problem::invalid(format!("`credit_usd` is {usd}; it must be 0 to 1000000000")));
     }
-    // The range is checked above, so the value fits. A fraction of a millionth is rounded.
+    // The code above has checked the range, so the value fits. A fraction of a millionth is rounded.
     Ok((usd * 1e6).round() as u64)
 }
 

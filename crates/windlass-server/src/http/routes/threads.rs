@@ -1,6 +1,6 @@
 //! `/threads`: conversations. A thread is created by its first message, which `POST /runs` sends.
 //!
-//! The routes for its content are in `messages.rs`, `journal.rs` and `queue.rs`. No route here folds a journal.
+//! The routes for its content are in `messages.rs`, `journal.rs` and `queue.rs`. No route in this file folds a journal.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,11 +21,11 @@ use crate::http::input::{Body, Path, Query};
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// Minimum length of a title search. A single letter would match nearly all titles.
+/// Minimum length of a title search, in characters. A single letter would match nearly all titles.
 const SEARCH_MIN_CHARS: usize = 2;
-/// Maximum length of a title search; no title is longer.
+/// Maximum length of a title search, in characters. Longer texts would find no additional titles.
 const SEARCH_MAX_CHARS: usize = 100;
-/// Maximum length of a title.
+/// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 60;
 
 pub fn routes() -> ApiRouter {
@@ -134,7 +134,8 @@ struct Origin {
 /// Version of the thread's representation, for entity tags. Increment it when the representation of a row changes.
 const TOLD: u32 = 2;
 
-/// Every change of a thread's row is written together with events, so the row's head identifies its version.
+/// Returns the entity tag of a thread's row. The store writes every change of a row together with events, so the row's
+/// head identifies its version.
 fn tag(row: &ThreadRow) -> ETag {
     ETag::strong(&("thread", TOLD, &row.thread, row.created_at, row.head))
 }
@@ -277,7 +278,7 @@ pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(),
     }
     let homes = app.homes.clone();
     let removed = tokio::task::spawn_blocking(move || homes.forget(&thread, view.folder.as_deref())).await;
-    // The thread is already deleted, and no route serves files of its folder.
+    // The thread is already deleted, so no route serves files of its folder. Only log the error.
     if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
         tracing::warn!(%error, "the folder of a deleted conversation could not be removed");
     }

@@ -27,7 +27,7 @@ use crate::http::problem::Problem;
 #[folder = "ui"]
 struct Files;
 
-/// Paths of the UI. The page decides on the client what to show.
+/// Paths of the UI. The script of the page selects the view by the path.
 const PLACES: &[&str] = &[
     "/",
     "/login",
@@ -43,16 +43,16 @@ const PLACES: &[&str] = &[
     "/settings/{*section}",
 ];
 
-/// First path segments of APIs and assets. Missing paths below them return a problem instead of the page.
+/// First path segments of APIs and assets. Unknown paths below these segments return a problem instead of the page.
 const PROGRAMS: &[&str] = &["api", "auth", "ui", "metrics", "agui", "skillchat", "skyflo", "zeus"];
 
-/// Content security policy: scripts, styles and data only from this server, and no script from text. Images may be
-/// data URLs, for tool results.
+/// Content security policy: allows scripts, styles and data only from this server, and no script from text. Images may
+/// be data URLs, for tool results.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data: blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify";
 
-/// An asset's URL contains the digest of all files, so its content never changes.
+/// An asset's URL contains the digest of all files, so the content at a URL never changes.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
@@ -85,7 +85,7 @@ fn takes_page(headers: &HeaderMap) -> bool {
         .any(|word| word.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("text/html")))
 }
 
-/// The page, with the asset URLs of this build.
+/// Serves the page, with the asset URLs of this build.
 async fn page(headers: HeaderMap) -> Response {
     let Some(index) = Files::get("index.html") else { return missing() };
     let text = String::from_utf8_lossy(&index.data).replace(MODULES, preloads());
@@ -94,7 +94,7 @@ async fn page(headers: HeaderMap) -> Response {
     let own = response.headers_mut();
     own.insert(header::CACHE_CONTROL, ASK_AGAIN);
     own.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // Prevents the browser from resolving host names of links that a model wrote.
+    // Prevent the browser from resolving host names of links that a model wrote.
     own.insert("x-dns-prefetch-control", HeaderValue::from_static("off"));
     own.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     own.insert("permissions-policy", HeaderValue::from_static("camera=(), microphone=(), geolocation=()"));
@@ -104,7 +104,7 @@ async fn page(headers: HeaderMap) -> Response {
 /// Placeholder in the page for the preload links.
 const MODULES: &str = "<!-- modules -->";
 
-/// Preload links for all statically imported modules, so that the browser loads them in parallel.
+/// Returns preload links for all statically imported modules, so that the browser loads them in parallel.
 fn preloads() -> &'static str {
     static LINKS: OnceLock<String> = OnceLock::new();
     LINKS.get_or_init(|| {
@@ -134,7 +134,7 @@ fn missing() -> Response {
     Problem::not_found("this path").into_response()
 }
 
-/// The media type of an asset by its extension.
+/// Returns the media type of an asset by its extension.
 fn media_type(path: &str) -> Option<&'static str> {
     match path.rsplit_once('.')?.1 {
         "js" => Some("text/javascript; charset=utf-8"),
@@ -145,7 +145,7 @@ fn media_type(path: &str) -> Option<&'static str> {
     }
 }
 
-/// The digest that identifies this build's files.
+/// Returns the digest that identifies this build's files.
 fn digest() -> &'static str {
     static DIGEST: OnceLock<String> = OnceLock::new();
     DIGEST.get_or_init(|| {
@@ -161,13 +161,13 @@ fn digest() -> &'static str {
     })
 }
 
-/// Serves an asset compressed. It is compressed once, at its first request.
+/// Serves an asset compressed. The first request compresses the asset; later requests use the cached result.
 fn packed(path: &str, media_type: &'static str, data: Vec<u8>, headers: &HeaderMap) -> Response {
     static PACKED: OnceLock<std::sync::Mutex<BTreeMap<String, Bytes>>> = OnceLock::new();
     if !takes_gzip(headers) {
         return ([(header::CONTENT_TYPE, media_type)], data).into_response();
     }
-    // The map is bounded by the number of embedded files.
+    // The map has at most one entry for each embedded file.
     let mut packed = PACKED.get_or_init(Default::default).lock().unwrap_or_else(|broken| broken.into_inner());
     let body = packed.entry(path.to_owned()).or_insert_with(|| gzip(&data)).clone();
     zipped(media_type, body)

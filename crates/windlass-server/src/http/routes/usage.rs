@@ -19,9 +19,9 @@ use crate::http::problem::Problem;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Default time range: one week.
+/// Default time range, in milliseconds: one week.
 const SPAN_MS: u64 = 7 * DAY_MS;
-/// Maximum time range.
+/// Maximum time range, in milliseconds: about ten years.
 const SPAN_MAX_MS: u64 = 3_660 * DAY_MS;
 /// Maximum number of points of a series.
 const POINTS_MAX: u64 = 5_000;
@@ -35,7 +35,7 @@ const STEPS: &[(u64, u64)] = &[
     (90 * DAY_MS, DAY_MS),
 ];
 
-/// The default step of a series for a time range. (SK-P16)
+/// Returns the default step of a series for a time range. (SK-P16)
 pub fn step_of(span_ms: u64) -> u64 {
     STEPS.iter().find(|(up_to_ms, _)| span_ms <= *up_to_ms).map_or(7 * DAY_MS, |(_, step_ms)| *step_ms)
 }
@@ -175,8 +175,8 @@ impl Sums {
         self.figures
     }
 
-    /// The figures, with the given number of threads. It is not a sum over rows: a thread with several models counts
-    /// once.
+    /// Computes the figures for the given number of threads. That number is not a sum over rows: a thread with several
+    /// models counts once.
     fn with_threads(mut self, threads: u64) -> Figures {
         self.figures.threads = threads;
         self.told()
@@ -197,7 +197,8 @@ async fn usage(
     let begun = match &thread {
         Some(thread) => {
             caller.reads_thread(&app, thread).await?;
-            // Use the time of the first event: the thread's row is created shortly after its first run has started.
+            // Use the time of the first event: the store creates the thread's row shortly after its first run has
+            // started.
             app.engine.thread(thread).events(Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
         }
         None => None,
@@ -213,7 +214,7 @@ async fn usage(
     let until = time("until", which.until)?.unwrap_or_else(crate::clock::now).0;
     let usual = match begun {
         Some(begun) => begun.0.min(until.saturating_sub(1)),
-        // Ranges aligned to round times use precomputed sums.
+        // The store has precomputed sums for ranges that are aligned to round times.
         None => {
             let step_ms = step_of(SPAN_MS);
             until.div_ceil(step_ms).saturating_mul(step_ms).saturating_sub(SPAN_MS)

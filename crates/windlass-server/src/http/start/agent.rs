@@ -7,7 +7,8 @@ use crate::endpoints::ClientEndpoints;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// The requested agent, or the configured one if the request names none. A requested model becomes its first model.
+/// Returns the requested agent, or the configured agent if the request names none. A requested model becomes the
+/// agent's first model.
 pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<AgentConfig, Problem> {
     if let Some(agent) = agent.filter(|agent| *agent != app.config.agent.name) {
         return Err(Problem::invalid(format!("agent `{agent}` does not exist"))
@@ -25,7 +26,7 @@ pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<
             return Err(Problem::invalid(format!("the model `{model}` cannot be used: {error}"))
                 .hint("`GET /api/v1/models` lists the configured models"));
         }
-        // The requested model comes first; the others remain as fallbacks.
+        // The requested model comes first; the other models remain as fallbacks.
         chosen.models.retain(|known| *known != name);
         chosen.models.insert(0, name);
     }

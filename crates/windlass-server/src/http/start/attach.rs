@@ -31,8 +31,8 @@ pub enum Attachment {
         /// Path in that folder.
         path: String,
     },
-    /// All files of an earlier message, as they were when it was sent. The sender must own the thread or administer
-    /// its workspace.
+    /// All files of an earlier message, with their content at the time when it was sent. The sender must own the thread
+    /// or administer its workspace.
     Earlier {
         /// Id of the thread.
         #[schema(value_type = String)]
@@ -42,10 +42,10 @@ pub enum Attachment {
     },
 }
 
-/// A thread, with the folder that its journal records.
+/// A thread, and the folder that its journal records.
 pub type Place = (ThreadId, Option<String>);
 
-/// Converts attachments into blocks. A new thread has no place yet.
+/// Converts attachments into blocks. `None` stands for a new thread, which has no folder yet.
 pub async fn attach(
     app: &Shared,
     caller: &Caller,
@@ -83,8 +83,8 @@ pub async fn attach(
 }
 
 /// Converts the files that a text mentions as `@name` into blocks. A name is looked up in the thread's folder, then
-/// among the sender's uploads. Names without a file are ignored. So are names that are already attached: a repeated
-/// message keeps the files as they were when it was first sent.
+/// among the sender's uploads. Ignores names without a file, and names that are already attached: a repeated message
+/// keeps the file contents of the first attempt.
 pub async fn mentioned(
     app: &Shared,
     caller: &Caller,
@@ -120,11 +120,11 @@ pub async fn mentioned(
     Ok(blocks)
 }
 
-/// Where to look up a file.
+/// The source of a file.
 enum Named {
-    /// Among the sender's uploads.
+    /// One of the sender's uploads.
     Upload(String),
-    /// In a thread's folder.
+    /// A file in a thread's folder.
     Path(Place, String),
 }
 
@@ -153,7 +153,7 @@ fn read(folder: &Folder, path: &str, max_bytes: u64) -> Result<Bytes, Problem> {
     Ok(bytes.into())
 }
 
-/// The mentions of a text: words that begin with `@`.
+/// Returns the mentions of a text: words that begin with `@`.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let words =
         text.split_whitespace().filter_map(|word| word.trim_start_matches(['(', '"']).strip_prefix('@'));

@@ -10,7 +10,7 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Starts a run. The caller determines its owner, workspace and folder, overriding those in the task.
+/// Starts a run. The caller determines the run's owner, workspace and folder; these override the values in the task.
 pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Started, Problem> {
     let tools = std::mem::take(&mut task.tools);
     begin_with(app, caller, task, async { Ok(tools) }).await
@@ -29,7 +29,7 @@ pub async fn begin_with(
     task.workspace = caller.workspace().to_owned();
     let home = Home::of(caller.workspace(), caller.user());
     task.folder = Some(home.folder(app.config.settings.files.folder()));
-    // Reserves a place until the run is in the store, where the next request counts it.
+    // Reserve a slot until the store contains the run, so that the next request counts it.
     let _room = app.limits.limiter.room_for_run(&app.engine, &task).await?;
     task.tools = tools.await?;
     let model = task.agent.models.first().cloned();

@@ -7,8 +7,8 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Returns an error if the caller's credit is used up. A small remainder may still be too little for a step; then the
-/// run itself fails. (ZE-X5)
+/// Returns an error if the caller's credit is used up. A small remainder may be insufficient for a step; in that case
+/// the run fails. (ZE-X5)
 pub async fn check_credit(app: &Shared, caller: &Caller) -> Result<(), Problem> {
     for allowance in app.engine.allowances(caller.workspace(), caller.user()).await? {
         let budget = &allowance.budget;

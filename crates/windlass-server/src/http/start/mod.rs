@@ -1,4 +1,4 @@
-//! Everything between an incoming message and its run: agent, attachments, credit, time zone and the thread's title.
+//! Turns an incoming message into a run: agent, attachments, credit, time zone and the thread's title.
 
 pub mod agent;
 pub mod attach;

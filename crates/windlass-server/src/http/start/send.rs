@@ -1,4 +1,5 @@
-//! Sends a message to an agent, for both routes that accept one: validates it, starts the run, and returns its ids.
+//! Sends a message to an agent, for both routes that accept messages: validates it, starts the run, and returns its
+//! ids.
 //!
 //! The machine decides how the message is handled while a run is active.
 

@@ -5,7 +5,7 @@ use windlass::machine::Timestamp;
 use crate::clock::now;
 use crate::http::problem::Problem;
 
-/// Current offset in minutes east of UTC, for a zone name (`Europe/Rome`), `Z`, or an offset (`+02:00`).
+/// Returns the current offset in minutes east of UTC, for a zone name (`Europe/Rome`), `Z`, or an offset (`+02:00`).
 pub fn offset_minutes(zone: &str) -> Result<i32, Problem> {
     at(zone, now()).ok_or_else(|| {
         let shown = crate::text::first_line(zone, 64);

@@ -1,7 +1,7 @@
 //! Generates titles of new threads with a model, in the background.
 //!
-//! Titles are best effort. If many threads start at once, or the server stops, some keep the beginning of their first
-//! message as title.
+//! Titles are best effort. If many threads start at the same time, or the server stops, some threads keep the beginning
+//! of their first message as title.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns `None` if a title of the thread is already in progress, or too many are.
+    /// Returns `None` if a title of the thread is already in progress, or if too many titles are in progress.
     fn take(app: &Shared, thread: &ThreadId) -> Option<Self> {
         let mut waiting = app.limits.titles.waiting();
         let is_taken = waiting.len() < WAITING_MAX && waiting.insert(thread.clone());
@@ -47,10 +47,10 @@ pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
         TitleModel::Named(model) => Some(model.clone()),
         TitleModel::None => None,
     };
-    // The demo model answers every prompt from its script, so it cannot write a title.
+    // The demo model answers every prompt from its script, so this model cannot write a title.
     let Some(model) = model.filter(|model| model.as_str() != DEMO_MODEL) else { return };
-    // Only the first message of a new thread has this position; forks and later messages have a title already. A
-    // retried first message passes this check.
+    // Only the first message of a new thread has this position; a fork, or a thread with earlier messages, already has
+    // a title. A retried first message passes this check.
     if started.seq != Seq(1) {
         return;
     }

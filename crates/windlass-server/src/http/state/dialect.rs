@@ -9,11 +9,11 @@ use super::Shared;
 
 #[async_trait]
 pub trait Dialect: Send + Sync {
-    /// The routes of the dialect, with its prefix.
+    /// Returns the routes of the dialect, with its prefix.
     fn routes(&self, app: &Shared) -> Router<Shared>;
 
-    /// Whether the request has a valid session cookie of the dialect. Such requests count against the user, not the
-    /// address.
+    /// Returns whether the request has a valid session cookie of the dialect. The limiter counts such requests against
+    /// the user, not against the address.
     async fn knows_cookie(&self, _headers: &HeaderMap, _app: &Shared) -> bool {
         false
     }

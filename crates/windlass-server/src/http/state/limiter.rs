@@ -1,6 +1,6 @@
 //! Rate and concurrency limits: requests by user, key and address, and runs by user.
 //!
-//! The engine enforces budgets of tokens and money. The counters here are lost when the process ends.
+//! The engine enforces budgets of tokens and money. The counters of this module are lost when the process ends.
 
 mod bucket;
 pub mod places;
@@ -55,7 +55,7 @@ pub(in crate::http) struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// The verdict of the limit that is closest to its maximum.
+    /// The name and the verdict of the limit that is closest to its maximum.
     tightest: Option<(&'static str, Verdict)>,
     /// The authenticated user, if any.
     user: Option<Principal>,
@@ -128,12 +128,12 @@ impl Limiter {
         }
     }
 
-    /// Counts a request whose credential was invalid. An address with too many invalid credentials receives a 429
-    /// instead of the 401, so it can no longer test credentials. Other responses are returned unchanged.
+    /// Counts a request whose credential was invalid. After too many invalid credentials, the address receives a 429
+    /// instead of the 401, so that it can no longer test credentials. Other responses are returned unchanged.
     pub(in crate::http) fn stranger(&self, address: &str, tally: &Tally, response: Response) -> Response {
         if let Some(verdict) = self.addresses.take(address) {
-            // The limit was checked when the request arrived, so a verdict that it is exceeded does not reject the
-            // response.
+            // The server checked the limit when the request arrived. A limit that is exceeded only now does not reject
+            // the response.
             let _ = tally.note("address", verdict);
         }
         if response.status() != StatusCode::UNAUTHORIZED {
@@ -148,9 +148,8 @@ impl Limiter {
         }
     }
 
-    /// Reserves a place among a user's active runs for a message. Returns `None` if there is no limit, or if the
-    /// thread already has an active run and needs no place. The caller holds the reservation until the run is in the
-    /// store.
+    /// Reserves a slot among a user's active runs for a message. Returns `None` if there is no limit, or if the thread
+    /// already has an active run and needs no slot. The caller keeps the reservation until the store contains the run.
     pub async fn room_for_run(&self, engine: &Engine, task: &Task) -> Result<Option<Starting>, Problem> {
         let busy = match &task.thread {
             Some(thread) => {

@@ -1,7 +1,7 @@
 //! Metrics of the server and its engine, exported as Prometheus text.
 //!
 //! Label values come from fixed lists and the configuration. Names that a client or a model can choose are bounded:
-//! the rest is counted as `other`.
+//! further names are counted as `other`.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -123,7 +123,7 @@ impl Metrics {
         it.register("interrupts_waiting", "Interrupts waiting for people", self.interrupts.clone());
     }
 
-    /// Counts a request after its response has begun.
+    /// Counts a request when its response begins.
     pub fn answered(&self, route: &str, method: &http::Method, status: u16, took_ms: u64) {
         let method = match *method {
             http::Method::GET | http::Method::POST | http::Method::PUT | http::Method::PATCH => {
@@ -184,7 +184,7 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
-/// The serialized name of an enum variant, as in the journal.
+/// Returns the serialized name of an enum variant, as in the journal.
 fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
 }
@@ -224,7 +224,7 @@ impl Observer for Metrics {
                 self.append_seconds.observe(seconds(*took_ms));
                 self.append_failures.inc_by(u64::from(!written));
             }
-            // Measures that the library adds later are ignored until they have a metric here.
+            // Ignore measures that later versions of the library add, until this module has a metric for them.
             _ => {}
         }
     }

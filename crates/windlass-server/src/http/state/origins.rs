@@ -26,7 +26,7 @@ impl Origins {
         if listener.ip().is_loopback() {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
         }
-        // With a public address there is a proxy in front, and some proxies send the listener's address as `Host`.
+        // A server with a public address is behind a proxy, and some proxies send the listener's address as `Host`.
         let is_here_alone = listener.ip().is_loopback() && public.is_empty();
         let loopback = if is_here_alone { hosts.clone() } else { Vec::new() };
         let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
@@ -43,17 +43,17 @@ impl Origins {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether a host is a loopback name of a listener that only this machine can reach.
+    /// Returns whether a host is a loopback name of a listener that only this machine can reach.
     pub fn is_loopback(&self, host: &str) -> bool {
         self.loopback.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether an origin is one of the server's own.
+    /// Returns whether an origin is one of the server's own.
     pub fn is_own(&self, origin: &str) -> bool {
         self.own.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
 
-    /// The server's own origin for a host. Prefers `https` if both schemes exist.
+    /// Returns the server's own origin for a host. Prefers `https` if both schemes exist.
     pub fn of_host(&self, host: &str) -> Option<&str> {
         let at = |own: &&String| {
             own.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
@@ -61,20 +61,20 @@ impl Origins {
         self.own.iter().filter(at).max_by_key(|own| own.starts_with("https://")).map(String::as_str)
     }
 
-    /// Whether the configuration allows an origin of another site.
+    /// Returns whether the configuration allows an origin of another site.
     pub fn is_listed(&self, origin: &str) -> bool {
         self.listed.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
 }
 
-/// The host that a request names, in lower case. Returns `None` if it names none or several. The host of an absolute
-/// request target counts like `Host` (RFC 9112, section 3.2.2).
+/// Returns the host that a request names, in lower case, or `None` if the request names no host or several hosts. The
+/// host of an absolute request target is equivalent to `Host` (RFC 9112, section 3.2.2).
 pub fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut named = headers.get_all(header::HOST).iter();
     let host = match (named.next(), named.next(), uri.authority()) {
         (Some(host), None, None) => host.to_str().ok()?.to_ascii_lowercase(),
         (Some(host), None, Some(authority)) => {
-            // If the two hosts differ, a proxy may have routed the request by the other one.
+            // If the two hosts differ, a proxy may have routed the request by the other host.
             let same = host.to_str().is_ok_and(|host| host.eq_ignore_ascii_case(authority.as_str()));
             same.then(|| authority.as_str().to_ascii_lowercase())?
         }

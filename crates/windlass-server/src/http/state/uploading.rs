@@ -9,22 +9,22 @@ use super::limiter::places::{Place, Places};
 use crate::home::Home;
 use crate::http::problem::Problem;
 
-/// Keeps uploads within the server's memory and their owners' quotas.
+/// Limits on uploads that protect the server's memory and enforce their owners' quotas.
 #[derive(Debug)]
 pub struct Uploading {
-    /// Bodies in memory.
+    /// Slots for bodies in memory.
     places: Semaphore,
-    /// Bodies in memory per user.
+    /// Slots for bodies in memory, per user.
     users: Places,
-    /// Serializes writes, so that two uploads cannot both use the last of a quota.
+    /// Serializes writes, so that two uploads cannot both use the same remaining quota.
     pub(in crate::http) turn: Mutex<()>,
 }
 
-/// Maximum number of upload bodies in memory. Uploads use at most this number times the maximum file size.
+/// Maximum number of upload bodies in memory. All bodies together use at most this number times the maximum file size.
 const AT_ONCE: usize = 8;
-/// Maximum number of concurrent uploads of one user, so that a slow connection cannot occupy all places.
+/// Maximum number of concurrent uploads of one user, so that a user with slow connections cannot occupy all slots.
 const OF_ONE_USER: usize = 2;
-/// How long an upload waits for a place.
+/// Maximum time that an upload waits for a slot.
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 
 impl Default for Uploading {
@@ -35,10 +35,10 @@ impl Default for Uploading {
 }
 
 impl Uploading {
-    /// Waits for a place to hold an upload body of a user.
+    /// Waits for a slot for an upload body of a user.
     pub(in crate::http) async fn place(&self, home: &Home) -> Result<(Place, SemaphorePermit<'_>), Problem> {
         let user = home.recorded();
-        // Take the user's own place first: a request that waits for it occupies no shared place.
+        // Take the user's own slot first: a request that waits for its user's slot occupies no shared slot.
         let both = async { (self.users.take(&user).await, self.places.acquire().await) };
         let found = tokio::time::timeout(PLACE_WITHIN, both).await.ok();
         // Invariant: the semaphore is never closed.

@@ -27,7 +27,7 @@ use crate::http::problem::Problem;
 pub enum Item {
     /// An update, and the client's position after it.
     Told(Position, Update),
-    /// No update has arrived for the heartbeat interval.
+    /// A heartbeat: no update has arrived for the heartbeat interval.
     Heartbeat,
     /// The server is shutting down. The client can continue from its position after a restart, or at another server.
     Stopping,
@@ -42,7 +42,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Extracts the headers that authenticate the client; all others are dropped.
+    /// Extracts the headers that authenticate the client, and drops all other headers.
     pub fn of(headers: &HeaderMap) -> Self {
         // The host determines the names of our cookies.
         let kept = [header::AUTHORIZATION, header::COOKIE, header::HOST].into_iter();
@@ -73,8 +73,8 @@ pub struct Feed {
     position: Position,
     heartbeat: Interval,
     look_again: Interval,
-    /// Ready when the server stops. Kept across calls: each new future would enter and leave a list that all streams
-    /// share.
+    /// Becomes ready when the server stops. The feed keeps this future across calls, because each new future would
+    /// enter and leave a list that all streams share.
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     is_over: bool,
 }
@@ -113,7 +113,8 @@ impl Feed {
             tokio::select! {
                 biased;
                 _ = self.look_again.tick() => {
-                    // Boxed because it is rare: the stream's future has the size of its largest step.
+                    // Boxed because this check is rare: without the box, it would increase the size of every stream's
+                    // future.
                     if let Err(problem) = Box::pin(self.reader.look_again(&self.app, &self.thread)).await {
                         break Item::Refused(problem);
                     }
@@ -128,12 +129,12 @@ impl Feed {
         Some(item)
     }
 
-    /// Whether the feed itself has ended the stream.
+    /// Returns whether the feed itself has ended the stream.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The client's position after the last item.
+    /// Returns the client's position after the last item.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -151,7 +152,7 @@ impl Feed {
     }
 }
 
-/// An interval whose first tick comes after one `period`.
+/// Creates an interval whose first tick is after one `period`.
 fn every(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,7 +1,7 @@
 //! Encodes updates as bytes, once for all readers of a thread.
 //!
-//! A thousand readers of one run receive the same frames. The first reader that needs a frame encodes it. The only reader
-//! of a thread caches no frames.
+//! A thousand readers of one run receive the same frames. The first reader that needs a frame encodes it. If a thread
+//! has only one reader, no frames are cached.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -17,11 +17,12 @@ use crate::http::problem::Problem;
 use crate::http::stream::json::{self, Fragment};
 
 /// Number of recent frames that a thread's readers share. Readers that keep up are only a few frames apart. A reader
-/// that is further behind encodes its own.
+/// that is further behind encodes its own frames.
 const SHARED: usize = 32;
-/// Frames above this size, such as a snapshot of a very long reply, are not shared. This bounds the cached memory.
+/// Maximum size of a shared frame, in bytes. Larger frames, such as a snapshot of a very long reply, are not shared.
+/// The limit bounds the size of the cache.
 const SHARED_MAX_BYTES: usize = 128 * 1024;
-/// How long a client should wait before it reconnects to a server that stops.
+/// Time that a client should wait before it reconnects to a server that stops, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
 /// Wire format of updates.
@@ -53,7 +54,7 @@ struct Key {
 }
 
 impl Frames {
-    /// The frames of a thread. They are dropped with the last reader.
+    /// Returns the frames of a thread. They are dropped with the last reader.
     pub fn of(&self, thread: &ThreadId) -> Arc<Thread> {
         let mut threads = locked(&self.0);
         if let Some(frames) = threads.get(thread).and_then(Weak::upgrade) {
@@ -85,7 +86,8 @@ impl Thread {
             let value = Box::pin(json::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
-        // Updates without a position are short, so each reader encodes them. The only reader uses each frame once.
+        // Do not share updates without a position: they are short. Do not share frames of a thread with one reader:
+        // they are used only once.
         if !is_placed || Arc::strong_count(self) == 1 {
             return write().await;
         }
@@ -100,7 +102,7 @@ impl Thread {
 
     fn shared(&self, key: Key) -> Shared {
         let mut frames = locked(&self.0);
-        // Search from the newest frame, which most readers need.
+        // Search backwards, because most readers need the newest frame.
         if let Some((_, shared)) = frames.iter().rev().find(|(known, _)| *known == key) {
             return shared.clone();
         }
@@ -113,7 +115,7 @@ impl Thread {
     }
 }
 
-/// Whether a client can resume after this update. Other updates only describe the current state.
+/// Returns whether a client can resume after this update. Other updates only describe the current state.
 pub fn is_placed(update: &Update) -> bool {
     match update {
         Update::Event(_) | Update::Delta { .. } | Update::Snapshot { .. } => true,
@@ -129,7 +131,7 @@ impl Format {
 
     /// Encodes a delta of a reply as a frame.
     fn delta(self, position: Position, delta: &Fragment<'_>) -> Bytes {
-        /// Room for a frame beside the delta's text, unless the text needs escapes.
+        /// Size of a frame without the delta's text, in bytes. Sufficient unless the text needs escapes.
         const ROOM_BYTES: usize = 192;
         let mut frame = Vec::with_capacity(ROOM_BYTES + delta.text_bytes());
         // Writing to memory does not fail. Our own types contain only strings and numbers, so they always serialize.

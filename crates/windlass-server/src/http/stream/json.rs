@@ -38,12 +38,12 @@ pub struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// The delta with this number of the reply whose step began at `seq`.
+    /// Creates the delta with this number of the reply whose step began at `seq`.
     pub fn of(seq: Seq, number: u64, fragment: &'a Delta) -> Self {
         Self { seq: seq.0, delta: number, fragment }
     }
 
-    /// Size of its text or arguments.
+    /// Returns the size of the delta's text or arguments, in bytes.
     pub fn text_bytes(&self) -> usize {
         match self.fragment {
             Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
@@ -51,7 +51,7 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// The value of `type`.
+    /// Returns the value of `type`.
     pub fn name(&self) -> &'static str {
         match self.fragment {
             Delta::Text { .. } => "message.delta",
@@ -72,7 +72,7 @@ fn part(delta: &Delta) -> Value {
     }
 }
 
-/// The last line of a run's stream: the outcome of the run.
+/// Encodes the last event of a run's stream: the outcome of the run.
 pub fn outcome(outcome: &Outcome) -> Value {
     json!({"type": "outcome", "outcome": RunOutcome::from(outcome.clone())})
 }

@@ -150,7 +150,7 @@ async fn run(
     let names_position = headers.contains_key(super::LAST_EVENT_ID) || begin.after.is_some();
     let (mut last, mut given) = (None, None);
     if row.view.status.is_some() || names_position {
-        // Read after the run's row: if the run has ended, its last event is at or before this position.
+        // Read the head after the run's row: if the run has ended, its last event is at or before this position.
         let head = caller.thread(&app, &row.thread).await?.head;
         last = row.view.status.map(|_| head);
         given = position(&headers, begin.after.as_deref(), head)?;
@@ -168,11 +168,11 @@ async fn run(
     Ok(live.respond())
 }
 
-/// When a stream ends.
+/// The condition that ends a stream.
 enum End {
     Never,
-    /// With a run. If the run had ended before the request, `last` is the thread's last event at that time, and the
-    /// stream ends there at the latest.
+    /// The stream ends with a run. If the run had ended before the request, `last` is the thread's last event at that
+    /// time, and the stream ends at that event at the latest.
     WithRun {
         run: RunId,
         last: Option<Seq>,
@@ -232,7 +232,7 @@ impl Live {
 
     fn respond(self) -> Response {
         let format = self.format;
-        // Boxed, because it moves with each frame.
+        // Boxed, because the state moves with each frame.
         let frames = futures::stream::unfold(Box::new(self), |mut live| async move {
             let frame = live.next().await?;
             Some((Ok::<_, Infallible>(frame), live))
@@ -274,7 +274,7 @@ impl Live {
         }
     }
 
-    /// Whether the client has received all of a run that had ended before the request.
+    /// Returns whether the client has received all of a run that had ended before the request.
     fn has_all(&self) -> bool {
         match &self.end {
             End::Never | End::WithRun { last: None, .. } => false,
@@ -282,17 +282,17 @@ impl Live {
         }
     }
 
-    /// Whether the run ends or starts to wait with this update.
+    /// Returns whether the run ends or starts to wait with this update.
     async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
-        // Boxed because it is rare: the stream's future has the size of its largest step.
+        // Boxed because this read is rare: without the box, it would increase the size of every stream's future.
         let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.run(run).status()).await?.status);
         Ok(match update {
             Update::Event(recorded) => {
                 let mine = recorded.event.run.as_ref() == Some(run);
                 mine && matches!(recorded.event.fact, Fact::RunFinished { .. })
             }
-            // A person may have answered in the meantime, and another run may be the one that waits.
+            // A person may have answered in the meantime, or another run of the thread may be waiting.
             Update::Status(ThreadStatus::Waiting) => stands().await? == Status::Paused,
             // The previous run failed, so this queued run does not start.
             Update::Status(ThreadStatus::Idle) => stands().await? == Status::Queued,
@@ -319,7 +319,7 @@ impl Live {
     }
 }
 
-/// Server-sent events, unless the client accepts JSON lines.
+/// Returns the requested format: server-sent events, unless the client accepts JSON lines.
 fn wanted(headers: &HeaderMap) -> Format {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut types = accepts.flat_map(|value| value.split(','));

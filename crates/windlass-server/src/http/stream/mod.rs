@@ -25,8 +25,8 @@ pub fn routes() -> ApiRouter {
     ApiRouter::new().merge(live::routes()).merge(poll::routes())
 }
 
-/// The position to start from: that of the header, which a reconnecting client sends, else that of the query. `head`
-/// is the thread's last event.
+/// Returns the position to start from: the position in the header, which a reconnecting client sends, or else the
+/// position in the query. `head` is the thread's last event.
 fn position(headers: &HeaderMap, after: Option<&str>, head: Seq) -> Result<Option<Position>, Problem> {
     let came_back = headers.get(LAST_EVENT_ID).map(|value| {
         value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is not valid text")))

@@ -1,6 +1,6 @@
 //! Limits the number of open streams of each user.
 //!
-//! A handler takes a place before it has any effect, so a rejected request starts, answers and cancels nothing.
+//! A handler takes a slot before it has any effect, so a rejected request has no effect.
 
 use http::StatusCode;
 
@@ -10,14 +10,14 @@ use crate::http::problem::Problem;
 use crate::http::state::limiter::places::Place;
 use crate::http::state::metrics::OpenStream;
 
-/// The place of one open stream, in any format; released on drop.
+/// The slot of one open stream, in any format; released on drop.
 pub struct StreamPlace {
     _place: Place,
     _open: OpenStream,
 }
 
 impl StreamPlace {
-    /// Takes a place. Returns 429 if the caller has the maximum number of open streams.
+    /// Takes a slot. Returns 429 if the caller has the maximum number of open streams.
     pub fn take(app: &Shared, caller: &Caller) -> Result<Self, Problem> {
         let place = app.limits.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
             let detail = format!("`{}` has reached the limit of open streams", caller.user());

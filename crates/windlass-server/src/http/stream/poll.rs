@@ -22,7 +22,7 @@ use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::stream::json;
 
-/// Maximum wait of a request, below the usual timeouts of proxies (30 to 60 s).
+/// Maximum wait of a request, in seconds: less than the usual timeouts of proxies (30 to 60 s).
 const WAIT_MAX_S: u64 = 25;
 
 /// Maximum number of updates in one response; the next request continues after them.
@@ -98,11 +98,11 @@ async fn updates(
     Ok(Json(Updates { updates, next: feed.position().to_string() }))
 }
 
-/// How long to wait for an update.
+/// The time to wait for an update.
 #[derive(Clone, Copy)]
 enum Patience {
     Always,
-    /// As long as the client asked for.
+    /// Until the time that the client requested has passed.
     Some,
     None,
 }

@@ -167,7 +167,7 @@ async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sess
 }
 
 impl Sessions {
-    /// Builds the response, marking the caller's own session.
+    /// Builds the response, and marks the caller's own session.
     pub fn of(sessions: Vec<Session>, caller: &Caller) -> Self {
         let own = |session: &Session| match &caller.0.credential {
             Credential::Session(id) | Credential::Guest(id) => *id == session.id,

@@ -1,6 +1,8 @@
-//! `/auth/link`: an HTML page for one-time links that are opened in a browser. It needs no script and no other file.
+//! `/auth/link`: an HTML page for one-time links that are opened in a browser. The page needs no script and no other
+//! file.
 //!
-//! Opening the page does not use the link, because mail scanners and previews open links, too. Its button does.
+//! Opening the page does not use the link, because mail scanners and previews open links, too. Only the button of the
+//! page uses the link.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -24,12 +26,12 @@ use crate::page::{escaped, page};
 /// Path of the page.
 pub const PATH: &str = "/auth/link";
 
-/// The URL of a one-time link.
+/// Returns the URL of a one-time link.
 pub fn link(address: &str, token: &str) -> String {
     format!("{}{}?token={token}", address.trim_end_matches('/'), PATH)
 }
 
-/// Where the browser is redirected after a sign-in.
+/// The page to which the server redirects the browser after a sign-in.
 const HOME: &str = "/";
 
 pub fn routes() -> Router<Shared> {
@@ -58,7 +60,7 @@ struct Filled {
     name: String,
     #[serde(default)]
     password: String,
-    /// Present if the box is checked.
+    /// Present if the user has checked the box.
     #[serde(default)]
     keep_keys: Option<String>,
 }

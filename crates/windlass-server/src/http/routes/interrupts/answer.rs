@@ -217,8 +217,8 @@ struct Granting {
 }
 
 impl Granting {
-    /// Builds the grant while the call is still open, because its arguments are unavailable afterwards. Returns `None`
-    /// if the grant would cover only the approved call.
+    /// Builds the grant while the call is still open, because the call's arguments are unavailable afterwards. Returns
+    /// `None` if the grant would cover only the approved call.
     async fn read(
         app: &Shared,
         caller: &Caller,
@@ -244,7 +244,7 @@ impl Granting {
             expires_in_ms: wish.expires_in_ms,
         };
         offer.check()?;
-        // The approved call counts as the first call of the grant.
+        // The approved call uses the first call of the grant.
         if offer.count == Some(1) {
             return Ok(None);
         }
@@ -254,7 +254,7 @@ impl Granting {
     }
 }
 
-/// The user whom the run works for, who receives the grant. Other callers need to be administrators.
+/// Returns the owner of the run, who receives the grant. Any other caller must be an administrator.
 fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, Problem> {
     let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
     let run = run.ok_or_else(|| Problem::invalid(format!("run `{}` has ended", row.view.run)))?;
@@ -267,8 +267,8 @@ fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, P
 }
 
 /// Rejects an approval without the call's digest if a rule names approvers or a quorum, because all approvers must
-/// approve the same call. Other dialects do not transmit the digest. There the id of the interrupt or revision binds
-/// the answer: an edit creates a new id.
+/// approve the same call. Other dialects do not transmit the digest. In these dialects, the id of the interrupt or
+/// revision binds the answer: an edit creates a new id.
 fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
     let open = snapshot.open.iter().find(|open| open.interrupt == given.interrupt);
     let is_bound = open.is_some_and(|open| {
@@ -329,7 +329,7 @@ struct ThreadAnswers {
     wishes: Vec<(InterruptId, Wish)>,
 }
 
-/// Finds the entry for the thread of an interrupt that the caller may see. Each thread is folded once.
+/// Finds the entry for the thread of an interrupt that the caller may see. Folds each thread only once.
 async fn find<'t>(
     app: &Shared,
     caller: &Caller,

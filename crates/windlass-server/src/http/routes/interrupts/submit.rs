@@ -1,7 +1,7 @@
 //! Submits answers to the engine and records each one in the audit log.
 //!
-//! Every route and dialect that answers an interrupt calls [`submit`]. Answers have taken effect before they are
-//! audited, so a failure of the audit log is logged and not returned.
+//! Every route and dialect that answers an interrupt calls [`submit`]. Answers have taken effect before the audit entry
+//! is written, so a failure of the audit log is logged and not returned.
 
 use windlass::machine::{Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Timestamp};
 use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
@@ -11,8 +11,8 @@ use crate::account::audit::answer::{ANSWERED, entry_of, run_of};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 
-/// Answers interrupts of a thread, with grants and a note for the journal. All of them take effect, or none. `folded`
-/// is the thread at the time when the answers were validated.
+/// Answers interrupts of a thread, with grants and a note for the journal. Either all answers take effect, or none of
+/// them. `folded` is the thread at the time when the answers were validated.
 ///
 /// Returns the accepted answers and the created grants, each with its interrupt.
 pub async fn submit(
@@ -43,9 +43,8 @@ pub async fn submit(
     Ok((accepted, written))
 }
 
-/// Rejects an approval if a rule names approvers or a quorum, and another user may have taken over the caller's
-/// account since the run started. An administrator could otherwise create or take over an account to approve in its
-/// name.
+/// Rejects an approval if a rule names approvers or a quorum, and another user may have taken over the caller's account
+/// since the run started. Otherwise, an administrator could create or take over an account to approve in its name.
 fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &Given) -> Result<(), Reject> {
     if !approves(&given.answer) {
         return Ok(());
@@ -62,7 +61,7 @@ fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &G
     Err(Reject::Forbidden { what })
 }
 
-/// Finds an open interrupt and its run. Interrupts that are not open yet are rejected: their ids can be predicted, but
+/// Finds an open interrupt and its run. Rejects interrupts that are not open yet: clients can predict their ids, but
 /// their terms are not known.
 fn asking<'m>(machine: &'m Machine, interrupt: &InterruptId) -> Result<(&'m Run, &'m Asked), Reject> {
     let state = machine.state();
@@ -79,12 +78,12 @@ fn asking<'m>(machine: &'m Machine, interrupt: &InterruptId) -> Result<(&'m Run,
     Err(Reject::NotFound { what: format!("an open interrupt `{interrupt}`") })
 }
 
-/// Whether an answer lets a call run.
+/// Returns whether an answer approves a call.
 pub fn approves(answer: &Answer) -> bool {
     matches!(answer, Answer::Approve | Answer::Edit { .. })
 }
 
-/// Whether the last change of the account by another user was at least `before_ms` before `at`.
+/// Returns whether the last change of the account by another user was at least `before_ms` before `at`.
 pub fn is_settled(caller: &Caller, at: Timestamp, before_ms: u64) -> bool {
     caller.0.settled_at.plus_ms(before_ms) <= at
 }
@@ -127,7 +126,7 @@ mod tests {
             assert!(matches!(judge("run_1.1.0.0", answer.clone()), Err(Reject::Closed { .. })));
             assert!(matches!(judge("run_2.1.0.0", answer), Err(Reject::NotFound { .. })));
         }
-        // The engine judges answers that do not approve a call.
+        // The check does not apply to answers that do not approve a call; the engine validates them.
         assert!(judge("run_1.1.0.0", Answer::Deny { reason: None }).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! `/mcp/servers/{server}/prompts`: lists the prompts of MCP servers and fills them in.
 //!
-//! Users who see a server's tools also see its prompts. A filled prompt is only returned to the client, not sent to a
-//! model.
+//! Users who see a server's tools also see its prompts. The server returns a filled prompt only to the client, and
+//! sends it to no model.
 
 use std::collections::BTreeMap;
 

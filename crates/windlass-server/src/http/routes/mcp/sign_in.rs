@@ -1,7 +1,7 @@
 //! `/mcp/servers/{server}/sign-in` and the OAuth callback: signing in to an MCP server on behalf of all users.
 //!
 //! The account that starts a sign-in must also finish it; waiting calls then resume. The callback asks for a
-//! confirmation, because a link could carry the authorization code of another person.
+//! confirmation, because a link could contain the authorization code of another person.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,12 +22,13 @@ use crate::http::routes::auth::page::refused;
 use crate::page::page;
 use crate::servers::{BegunBy, SignInError, question};
 
-/// Responses are for one user and must not be replayed, so these routes do not support idempotency keys.
+/// Builds the routes. Responses are for one user and must not be replayed, so these routes do not support idempotency
+/// keys.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
 }
 
-/// The redirect URI, at the public address of the server.
+/// Returns the redirect URI, at the public address of the server.
 pub fn back(address: String) -> String {
     format!("{}/api/v1/mcp/callback", address.trim_end_matches('/'))
 }
@@ -154,7 +155,7 @@ async fn end_it(
 ) -> Result<Response, Problem> {
     let note = |action: &str, name: &str| Note::by(&caller.0, action).on(name);
     let name = app.servers.open_sign_in(&state, caller.user()).await?.server;
-    // Audit the attempt before it can succeed or fail.
+    // Write the audit entry of the attempt before it can succeed or fail.
     app.accounts.record(note("mcp.signing_in", &name)).await?;
     let back = SignInReturn { code, state, iss };
     app.servers.finish_sign_in(&back, &caller.party()).await?;

@@ -1,7 +1,7 @@
 //! Assembles the API's document from the handlers' descriptions, and tests that the file is current.
 //!
-//! This module adds what all operations share: authentication, errors, and unique operation ids. It is compiled for
-//! tests only.
+//! This module adds what all operations share: authentication, errors, and unique operation ids. The module is compiled
+//! only for tests.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ use crate::http::routes::{PREFIX, v1};
 )]
 struct Frame;
 
-/// Routes without authentication: load balancers have no key, and users who sign in have none yet.
+/// Routes without authentication: load balancers have no credential, and users who sign in have no credential yet.
 const OPEN: [&str; 10] = [
     "/api/v1/health",
     "/api/v1/version",
@@ -100,7 +100,7 @@ fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
     let id = words.fold(method.to_owned(), |id, word| format!("{id}_{word}"));
     operation.insert("operationId".into(), id.into());
     if let Some(body) = operation.get_mut("requestBody").filter(|body| !body["content"][OCTETS].is_null()) {
-        // A file may be empty.
+        // An uploaded file may be empty.
         body["required"] = false.into();
     }
     if OPEN.iter().any(|open| path.starts_with(open)) {
@@ -130,7 +130,7 @@ fn parameters(operation: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     operation.get("parameters").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether a response has the schema of a problem, which has its own media type.
+/// Returns whether a response has the schema of a problem, which has its own media type.
 fn is_problem(response: &Value) -> bool {
     let schema = &response["content"]["application/json"]["schema"]["$ref"];
     schema.as_str().is_some_and(|name| name.ends_with("/Problem"))
@@ -139,13 +139,14 @@ fn is_problem(response: &Value) -> bool {
 /// Environment variable that makes the test rewrite the file.
 const RENEW: &str = "WINDLASS_TEST_RENEW";
 
-/// The document of the server's routes.
+/// Builds the document of the server's routes.
 fn document() -> Value {
     let document = v1(0, |keyed| keyed).describe_under(PREFIX, Frame::openapi());
     complete(serde_json::to_value(document).unwrap())
 }
 
-/// Levels of the document that have a line for each member: down to the operations of a path, and to the schemas.
+/// Number of levels of the document that have a line for each member: down to the operations of a path, and to the
+/// schemas.
 const LEVELS: usize = 3;
 
 /// Writes JSON with a line for each member of the upper levels, so that a change of one operation changes one line.

@@ -1,7 +1,7 @@
 //! `POST /tools/{tool}/call`: a trial call outside of any thread.
 //!
-//! The gate judges it like a call in a run of the caller. It works in the folder of the caller's uploads. It is
-//! audited before it starts and after it ends, even if the client disconnects.
+//! The gate judges the call like a call in a run of the caller. The tool works in the folder of the caller's uploads.
+//! The audit log has an entry before the call starts and after it ends, even if the client disconnects.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,13 +28,14 @@ use crate::http::routes::interrupts::submit::is_settled;
 use crate::http::state::limiter::places::Place;
 use crate::toolbox::{Content, content};
 
-/// Maximum number of concurrent trial calls. Each may occupy a thread or a process, and people make them one at a
-/// time.
+/// Maximum number of concurrent trial calls. Each call may occupy an operating-system thread or a process, and users
+/// make trial calls one at a time.
 static AT_ONCE: Semaphore = Semaphore::const_new(8);
 
-/// Default time that a call may take without progress.
+/// Default time that a call may take without progress, in seconds.
 const TIMEOUT_S: u64 = 60;
-/// Maximum total time of a call. It bounds how long the request is open and occupies one of the places.
+/// Maximum total time of a call, in seconds. The limit bounds the time for which the request is open and occupies one
+/// of the slots.
 const TIMEOUT_MAX_S: u64 = 300;
 
 pub fn routes() -> ApiRouter {
@@ -130,10 +131,12 @@ pub async fn call(
         timeout_ms: timeout * 1_000,
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
         stop: CancellationToken::new(),
-        // As with answers: an account that another user may have taken over cannot approve in its owner's name.
+        // As for answers to interrupts, an account that another user may have taken over cannot approve in its owner's
+        // name.
         counts_as_approver: is_settled(&caller, now(), app.config.settings.vote_after_ms),
     };
-    // A client disconnect does not stop the call: it keeps its place until it ends, and the end is audited.
+    // A client disconnect does not stop the call: the call keeps its slot until it ends, and the audit log records the
+    // end.
     let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
     answer(&tool, made.await.map_err(Problem::internal)??)
 }
@@ -147,7 +150,7 @@ async fn made(
 ) -> Result<Tried, Problem> {
     let tool = trial.tool.clone();
     let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
-    // Audit the attempt before running the tool.
+    // Write the audit entry of the attempt before the tool runs.
     let approve = trial.consent != Consent::NotYet;
     app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
     let tried = app.engine.tools().try_tool(trial).await;
@@ -156,7 +159,7 @@ async fn made(
     Ok(tried?)
 }
 
-/// The outcome for the audit log: a name and what decided.
+/// Returns the outcome for the audit log: its name, and the source of the decision.
 fn told(tried: &Result<Tried, EngineError>) -> (&'static str, Option<&str>) {
     match tried {
         Err(_) => ("error", None),

@@ -1,12 +1,13 @@
 //! Finds the modules that the page needs at startup, from their `import` statements.
 //!
-//! A browser discovers a module only in the module that imports it, so each level of imports costs a round trip. With
-//! preload links for all of them, the page needs two. Modules loaded by `import()` are excluded: they load on demand.
+//! A browser discovers a module only when it loads the module that imports it, so each level of imports costs a round
+//! trip. With preload links for all modules, the page needs two round trips. Modules that `import()` loads are
+//! excluded: they load on demand.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// The paths of all modules that `entry` imports directly or transitively, in breadth-first order. `read` returns a
-/// module's source.
+/// Returns the paths of all modules that `entry` imports directly or transitively, in breadth-first order. `read`
+/// returns a module's source.
 pub fn imported_by(entry: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut known = BTreeSet::from([entry.to_owned()]);
     let mut waiting = VecDeque::from([entry.to_owned()]);
@@ -23,7 +24,7 @@ pub fn imported_by(entry: &str, read: impl Fn(&str) -> Option<String>) -> Vec<St
     found
 }
 
-/// The relative specifiers in `import … from "…"`, `export … from "…"` and `import "…"` of a source.
+/// Returns the relative specifiers in `import … from "…"`, `export … from "…"` and `import "…"` of a source.
 fn imports(source: &str) -> impl Iterator<Item = &str> {
     source.match_indices('"').filter_map(|(at, _)| {
         let before = source[..at].trim_end();

@@ -1,4 +1,4 @@
-//! Token buckets by name. A bucket holds the tokens of one minute and refills evenly. Memory is bounded.
+//! Token buckets by name. A bucket has a capacity of the tokens of one minute, and refills evenly. Memory is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 
-/// Maximum number of names, about 100 bytes each. Beyond it, the least recently used buckets are evicted; an evicted
-/// name starts with a full bucket.
+/// Maximum number of names, about 100 bytes each. Above the maximum, the least recently used buckets are evicted; an
+/// evicted name starts with a full bucket.
 const NAMES: usize = 20_000;
 const MINUTE_MS: u64 = 60_000;
 
@@ -38,7 +38,7 @@ struct Bucket {
 }
 
 impl Buckets {
-    /// Buckets that hold the tokens of one minute; 0 means no limit.
+    /// Creates buckets with a capacity of the tokens of one minute; 0 means no limit.
     pub fn new(per_minute: u32) -> Self {
         Self::with(per_minute, Box::new(SystemClock::new()))
     }
@@ -52,7 +52,7 @@ impl Buckets {
         self.ask(name, 1)
     }
 
-    /// Checks for a token without taking it.
+    /// Checks whether a token is available, without taking it.
     pub fn look(&self, name: &str) -> Option<Verdict> {
         self.ask(name, 0)
     }

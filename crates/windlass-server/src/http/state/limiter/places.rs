@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A limited number of places for each user.
+/// A limited number of slots for each user.
 #[derive(Clone, Debug)]
 pub struct Places {
     each: usize,
     users: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
 }
 
-/// A place of a user; released on drop.
+/// A slot of a user; released on drop.
 #[derive(Debug)]
 pub struct Place {
     permit: Option<OwnedSemaphorePermit>,
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// Creates places, `each` per user; 0 means no limit.
+    /// Creates slots, `each` per user; 0 means no limit.
     pub fn new(each: usize) -> Self {
         Self { each, users: Arc::default() }
     }
@@ -35,7 +35,7 @@ impl Places {
         self.place(user, permit)
     }
 
-    /// Takes a place. Returns `None` if the user occupies the maximum.
+    /// Takes a slot. Returns `None` if the user occupies the maximum number of slots.
     pub fn try_take(&self, user: &str) -> Option<Place> {
         let permit = match self.of(user) {
             Some(semaphore) => Some(semaphore.try_acquire_owned().ok()?),
@@ -66,7 +66,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         drop(self.permit.take());
         let mut users = self.places.users();
-        // The map holds the only reference: no request of this user has or awaits a place.
+        // The map has the only reference: no request of this user has or awaits a slot.
         if users.get(&self.user).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             users.remove(&self.user);
         }
