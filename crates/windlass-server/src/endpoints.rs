@@ -72,7 +72,7 @@ pub struct ClientEndpoints {
 }
 
 struct Known {
-    /// The provider part of its models' names.
+    /// The provider part of the names of this endpoint's models.
     provider: String,
     owner: (String, Principal),
     models: ProviderCatalog,

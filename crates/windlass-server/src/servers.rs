@@ -1,8 +1,8 @@
-//! The MCP servers that runs may use: those in the settings and those that operators have added, with their data in
+//! The MCP servers that runs may use: servers in the settings and servers that operators have added, with their data in
 //! the store.
 //!
-//! The MCP client is in the library. A sign-in belongs to the server and not to a user, because one connection serves
-//! all users of the store. So only operators may sign in, on behalf of all users.
+//! The MCP client is in the library. A sign-in belongs to the MCP server and not to a user, because one connection
+//! serves all users of the store. So only operators may sign in, on behalf of all users.
 
 mod added;
 mod known;
@@ -42,28 +42,29 @@ use crate::config::Settings;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
 
-/// The servers that were added to a store, by name. The draft is `None` if the vault cannot open it.
+/// Returns the servers that operators have added to a store, by name. The draft is `None` if the vault cannot open it.
 pub async fn added_to(store: &Path, records: &dyn Records) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     let vault = Vault::find(store)?;
     let kept = added::list(records, vault.as_ref()).await?;
     Ok(kept.into_iter().map(|kept| (kept.name, kept.draft)).collect())
 }
 
-/// How long a test of servers waits, in milliseconds; longer than the maximum response time of a server.
+/// Maximum time that a test of servers waits, in milliseconds; longer than the maximum response time of a server.
 pub const TEST_MS: u64 = 60_000;
-/// How long the start waits for servers that are not required. Their tools become available when they connect.
+/// Maximum time that the start waits for servers that are not required, in milliseconds. The tools of such a server
+/// become available when it connects.
 const START_MS: u64 = 5_000;
 
-/// Where browsers return to after an OAuth sign-in.
+/// The redirect target of browsers after an OAuth sign-in.
 #[derive(Clone, Debug)]
 pub enum Back {
-    /// A page of this process on this machine, started only if a server needs it.
+    /// A page of this process on this machine. The process starts the page only if a server needs it.
     Page,
     /// This address of the HTTP server.
     At(String),
 }
 
-/// Which servers to start.
+/// The servers to start.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
     /// All servers. Waits for required ones, and returns an error if one fails.
@@ -72,8 +73,8 @@ pub enum Which<'a> {
     Each,
     /// One server, even if the settings disable it. A failure is not an error.
     One(&'a str),
-    /// The server that provided a tool in an earlier process; its failure is not an error. If the server is unknown,
-    /// like `All`.
+    /// The server that provided a tool in an earlier process; a failure is not an error. If that server is unknown,
+    /// equivalent to `All`.
     ServerOf(&'a str),
 }
 
@@ -81,7 +82,7 @@ pub enum Which<'a> {
 pub struct Servers {
     /// The MCP client with all connections.
     pub hub: Arc<McpHub>,
-    /// The OAuth callback page of this process, if it has one.
+    /// The OAuth callback page, if this process has one.
     pub page: Option<Arc<Page>>,
     back: String,
     settings: Settings,
@@ -92,11 +93,11 @@ pub struct Servers {
     sampling: Arc<EngineSampling>,
     engine: OnceLock<Engine>,
     role: Role,
-    /// The added servers in the hub. Locked while the records are read, so that the hub matches the records.
+    /// The added servers in the hub. The lock is held while the records are read, so that the hub matches the records.
     added: Mutex<BTreeMap<String, TakenIn>>,
 }
 
-/// What the process uses servers for.
+/// The purpose for which the process uses servers.
 struct Role {
     /// Whether the process keeps running, so that it can finish sign-ins and resume calls.
     stays: bool,
@@ -109,21 +110,21 @@ struct Role {
 struct TakenIn {
     /// Version of its record.
     version: u64,
-    /// Whether it is in the hub. An unusable server is not; this has been logged once.
+    /// Whether the server is in the hub. An unusable server is not in the hub, and has been logged once.
     is_in: bool,
 }
 
-/// The configured servers, with their secrets.
+/// Returns the configured servers, with their secrets.
 pub fn configured(settings: &Settings, back: &str) -> Result<Vec<McpServer>, Trouble> {
     settings.mcp.iter().map(|(name, server)| server.server(name, back)).collect()
 }
 
-/// A hub without servers, for read-only commands.
+/// Creates a hub without servers, for read-only commands.
 pub fn none() -> Arc<McpHub> {
     Arc::new(McpHub::new(HubConfig::default()))
 }
 
-/// Why a server cannot be added or removed.
+/// The reason why a server cannot be added or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The draft is invalid.
@@ -169,7 +170,7 @@ impl Servers {
         let sampling = Arc::new(EngineSampling::default());
         let added = added::list(&*records, Some(&vault)).await?;
         let mut known = known::recalled(&*records).await?;
-        // Tool names of a server that no longer exists are free again.
+        // Release the tool names of servers that no longer exist.
         let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
         known.retain(|known| is_there(&known.server));
         let has_url = |it: &Kept| it.draft.as_ref().is_some_and(|draft| draft.url.is_some());
@@ -216,7 +217,7 @@ impl Servers {
     async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
         if let Some(only) = &self.role.only {
-            // Filter before secrets are read: those of other servers are not needed.
+            // Filter before reading secrets: the secrets of other servers are not needed.
             settings.mcp.retain(|name, _| name == only);
         }
         let servers = settings.mcp.values_mut();
@@ -261,7 +262,7 @@ impl Servers {
         }
     }
 
-    /// Whether a server is configured in the settings. Otherwise it was added over the API.
+    /// Returns whether a server is configured in the settings. Otherwise, an operator has added it over the API.
     pub fn is_configured(&self, name: &str) -> bool {
         self.settings.mcp.contains_key(name)
     }
@@ -284,7 +285,7 @@ impl Servers {
         if before.len() >= added::MAX {
             return Err(ChangeError::Full);
         }
-        // Delete data of an earlier server with this name, such as tokens that a concurrent refresh has written.
+        // Delete data of an earlier server with this name, such as tokens that a concurrent token refresh has written.
         self.forget(&name).await?;
         let new = Added { draft, at: self.clock.now() };
         let change = added::change(&self.vault, &new).map_err(RecordError::from)?;
@@ -299,7 +300,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Removes an added server with all its data, and writes the audit entry.
+    /// Removes an added server with all of its data, and writes the audit entry.
     pub async fn remove(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
         if self.is_configured(name) {
             return Err(ChangeError::Settings(name.to_owned()));
@@ -310,7 +311,7 @@ impl Servers {
         }
         // Disconnect before the tokens are deleted, so that this process no longer refreshes them.
         if added.remove(name).is_some_and(|it| it.is_in) {
-            // The hub may not contain it any more.
+            // The hub may no longer contain the server.
             let _ = self.hub.remove(name);
         }
         let removed = self.removed(name, accounts, note).await;
@@ -323,7 +324,7 @@ impl Servers {
         Ok(removed?)
     }
 
-    /// Deletes the server's record last. While it exists, a failed removal can be repeated.
+    /// Deletes the server's record last. While the record exists, the user can repeat a failed removal.
     async fn removed(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), RecordError> {
         self.forget(name).await?;
         let change = RecordChange::delete(added::SERVER, name, Expect::Any);
@@ -351,13 +352,13 @@ impl Servers {
             added.insert(name, taken_in);
         }
         for (name, _) in before.into_iter().filter(|(_, it)| it.is_in) {
-            // The hub may not contain it any more.
+            // The hub may no longer contain the server.
             let _ = self.hub.remove(&name);
         }
         Ok(())
     }
 
-    /// Registers an added server in the hub, replacing its earlier version.
+    /// Registers an added server in the hub, and replaces its earlier version.
     fn taken_in(&self, Kept { name, version, draft }: Kept, before: Option<TakenIn>) -> TakenIn {
         let put = || {
             let draft = draft.ok_or("its record cannot be read; remove the server and add it again")?;
@@ -374,7 +375,7 @@ impl Servers {
         if let Err(why) = &put {
             tracing::warn!(server = name, why, "skipping an added tool server");
             if before.is_some_and(|before| before.is_in) {
-                // The hub may not contain it any more.
+                // The hub may no longer contain the server.
                 let _ = self.hub.remove(&name);
             }
         }
@@ -382,7 +383,7 @@ impl Servers {
     }
 }
 
-/// Whether any server is configured or added.
+/// Returns whether any server is configured or added.
 pub async fn are_any(settings: &Settings, records: &dyn Records) -> anyhow::Result<bool> {
     Ok(!settings.mcp.is_empty() || added::is_any(records).await?)
 }

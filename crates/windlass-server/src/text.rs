@@ -1,9 +1,9 @@
-//! Makes external texts safe to display: shows control characters visibly, and truncates long texts.
+//! Makes external texts safe to display: replaces control characters with visible ones, and truncates long texts.
 
 use std::borrow::Cow;
 
-/// Makes a text safe for a terminal. Control characters are shown visibly, because they could move the cursor, hide
-/// text or send input in the user's name.
+/// Makes a text safe for a terminal. Replaces control characters with visible ones, because they could move the cursor,
+/// hide text or send input in the user's name.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let tame = |c: char| !c.is_control() && !is_direction(c) || c == '\n' || c == '\t';
     if text.chars().all(tame) {
@@ -29,8 +29,8 @@ pub fn shown_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Makes JSON safe for a terminal. Control characters are escaped, which does not change the JSON's meaning. They
-/// occur only in strings, and those below U+0020 are escaped already.
+/// Makes JSON safe for a terminal. Escapes control characters, which does not change the meaning of the JSON. Such
+/// characters occur only in strings, and valid JSON already escapes those below U+0020.
 pub fn tame_json(json: &str) -> Cow<'_, str> {
     let wild = |c: char| c >= '\x7f' && (c.is_control() || is_direction(c));
     if !json.contains(wild) {
@@ -46,12 +46,12 @@ pub fn tame_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(tame)
 }
 
-/// Whether a character changes the text direction, with which one text can look like another.
+/// Returns whether a character changes the text direction. With such characters, one text can look like another.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// The first line of a text, truncated to `max_chars` characters.
+/// Returns the first line of a text, truncated to `max_chars` characters.
 pub fn first_line(text: &str, max_chars: usize) -> String {
     let mut lines = text.trim().lines();
     let line = lines.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lists the tools of a store: those available to models, and those that are not, with the reason.
+//! Lists the tools of a store: tools that are available to models, and tools that are not, with the reason.
 //!
 //! The gate decides which calls may run.
 
@@ -20,29 +20,29 @@ pub struct Listed {
     /// Name that models and rules use.
     pub name: ToolName,
     pub state: State,
-    /// Why it is not available, or how it becomes available.
+    /// The reason why the tool is not available, or how it becomes available.
     pub why: Option<String>,
     /// The tool; `None` if it does not exist.
     pub tool: Option<OfferedTool>,
 }
 
-/// How a tool is available to a model.
+/// The availability of a tool to models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// In every model request.
+    /// Every model request contains the tool.
     Direct,
-    /// After the model has loaded its toolset or found the tool.
+    /// The tool becomes available after the model has loaded its toolset or found the tool.
     Loadable,
-    /// Offered, but its calls fail, because its server is unavailable.
+    /// The tool is offered, but its calls fail, because its server is unavailable.
     Away,
-    /// Not available: it must be configured first.
+    /// Not available: the user must configure the tool first.
     Unavailable,
-    /// Not available: disabled by an administrator.
+    /// Not available: an administrator has disabled the tool.
     Disabled,
 }
 
 impl State {
-    /// Name of the state.
+    /// Returns the name of the state.
     pub fn word(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-/// A hint for an unknown tool: why it is not available, or a similar name.
+/// Returns a hint for an unknown tool: the reason why it is not available, or a similar name.
 pub fn instead(engine: &Engine, name: &ToolName) -> Option<String> {
     if let Some((_, why)) = CONDITIONAL.iter().find(|(known, _)| name.as_str() == *known) {
         return Some((*why).to_owned());
@@ -125,12 +125,12 @@ impl Listed {
     }
 }
 
-/// The modes in which a tool is available.
+/// Returns the modes in which a tool is available.
 pub fn modes(tool: &OfferedTool) -> Vec<Mode> {
     Mode::ALL.into_iter().filter(|mode| !tool.spec.withheld.contains(mode)).collect()
 }
 
-/// Maximum size of an image that is returned inline, in bytes: what the UI can display.
+/// Maximum size of an image that a result contains inline, in bytes: the largest image that the UI displays.
 const IMAGE_MAX_BYTES: usize = 5 * 1024 * 1024;
 
 /// Converts a call's result to typed content blocks, so that a client knows how to display each one. (ZE-H15)
@@ -165,7 +165,7 @@ pub fn part(part: &OutputPart) -> Content {
     }
 }
 
-/// The content type that the tool itself declares, if any.
+/// Returns the content with the type that the tool itself declares, if any.
 fn said(text: &str) -> Option<Content> {
     let Typed { content, file_path, .. } = Typed::read(text)?;
     let TypedContent { kind, data, language, title, .. } = content?;
@@ -173,7 +173,7 @@ fn said(text: &str) -> Option<Content> {
     Some(Content { kind: kind.word(), data, title, language, file_path })
 }
 
-/// Whether a text is a JSON object or array. Other JSON values are treated as text.
+/// Returns whether a text is a JSON object or array. Other JSON values are treated as text.
 pub fn is_json(text: &str) -> bool {
     let text = text.trim_start();
     (text.starts_with('{') || text.starts_with('['))

@@ -9,7 +9,7 @@ use windlass::port::model::ModelError;
 use windlass::tool::FolderError;
 use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
 
-/// How the process exits.
+/// The exit status of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success; a run has completed.
@@ -43,7 +43,7 @@ Exit codes:
   130  interrupted; run `windlass resume` to continue";
 
 impl Exit {
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -58,7 +58,7 @@ impl Exit {
         }
     }
 
-    /// Whether the process may leave an unfinished run when it exits.
+    /// Returns whether the process may leave an unfinished run when it exits.
     pub fn leaves_a_run(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled | Self::Output => false,
@@ -66,7 +66,8 @@ impl Exit {
         }
     }
 
-    /// The exit of a command that lost some output, so that a script does not take the rest for complete.
+    /// Returns the exit status of a command that lost some output, so that a script does not treat the remaining output
+    /// as complete.
     pub fn with_output_lost(self) -> Self {
         match self {
             Self::Done | Self::Failed | Self::Waiting | Self::Cancelled | Self::Output => Self::Output,
@@ -74,11 +75,11 @@ impl Exit {
         }
     }
 
-    /// The exit for a run's outcome.
+    /// Returns the exit status for a run's outcome.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome.status {
             Status::Done => Self::Done,
-            // Exit codes describe finished runs. The wait ended too early, which must not look like success.
+            // Exit codes describe finished runs. This wait ended before the run, which must not look like a success.
             Status::Queued | Status::Running => Self::Engine,
             Status::Failed => Self::Failed,
             Status::Paused => Self::Waiting,
@@ -102,7 +103,7 @@ pub struct Trouble {
     about: About,
 }
 
-/// The subject of an error, for reports that add details about it.
+/// The subject of an error, for reports that add details about the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// No particular subject.
@@ -114,17 +115,17 @@ pub enum About {
 }
 
 impl Trouble {
-    /// A user error: wrong usage or configuration.
+    /// Creates a user error: wrong usage or configuration.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage, about: About::Anything }
     }
 
-    /// An error of the environment or of Windlass.
+    /// Creates an error of the environment or of Windlass.
     pub fn engine(message: impl Into<String>) -> Self {
         Self { exit: Exit::Engine, ..Self::usage(message) }
     }
 
-    /// An output error, such as a full disk.
+    /// Creates an output error, such as a full disk.
     pub fn output(message: impl Into<String>) -> Self {
         Self { exit: Exit::Output, ..Self::usage(message) }
     }
@@ -142,7 +143,7 @@ impl Trouble {
         self.about
     }
 
-    /// The message and the hints, for lists of problems.
+    /// Returns the message and the hints, for lists of problems.
     pub fn parts(&self) -> (&str, &[String]) {
         (&self.message, &self.hints)
     }
@@ -225,7 +226,7 @@ fn of_store(error: &StoreError) -> Trouble {
     }
 }
 
-/// An error with its sources, without repetitions.
+/// Formats an error with its sources, without repetitions.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut next = error.source();
@@ -239,8 +240,8 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// The library's messages have the form "what is wrong; what to do". The second part becomes a hint on a separate
-/// line.
+/// Splits a message of the library, which has the form "what is wrong; what to do". The second part becomes a hint on a
+/// separate line.
 fn split(message: &str, exit: Exit) -> Trouble {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Encrypts credentials that users store on the server. The key is a file next to the database, and backups of the
-//! records do not contain it. Credentials are decrypted only when a request is about to be sent.
+//! records do not contain it. The server decrypts credentials only when it is about to send a request.
 //!
-//! The cipher is AES-256-GCM. A credential's name is authenticated with it, so that one credential cannot replace
-//! another.
+//! The cipher is AES-256-GCM. The encryption also authenticates a credential's name, so that one credential cannot
+//! replace another.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -16,17 +16,17 @@ use crate::trouble::Trouble;
 
 /// Name of the key file in the store's folder.
 const KEY_FILE: &str = "vault.key";
-/// Length of the key.
+/// Length of the key, in bytes.
 const KEY_BYTES: usize = 32;
 
 /// The key with which credentials are sealed and unsealed.
 pub struct Vault(LessSafeKey);
 
-/// An unsealed credential. It is neither printed nor serialized.
+/// An unsealed credential. The type cannot be serialized, and its `Debug` output does not contain the value.
 pub struct Credential(String);
 
 impl Credential {
-    /// The credential, for use in a request.
+    /// Returns the credential, for use in a request.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -44,7 +44,7 @@ impl fmt::Debug for Credential {
 pub struct Closed;
 
 impl Vault {
-    /// Opens the vault of a store. Creates the key if there is none.
+    /// Opens the vault of a store. Creates the key if the store has none.
     pub fn open(store: &Path) -> Result<Self, Trouble> {
         match Self::find(store)? {
             Some(vault) => Ok(vault),
@@ -55,7 +55,7 @@ impl Vault {
         }
     }
 
-    /// A vault with a key that is not stored, for values that are never unsealed.
+    /// Creates a vault with a key that is not stored, for values that are never unsealed.
     pub fn unsaved() -> Result<Self, Trouble> {
         let path = Path::new(KEY_FILE);
         Self::with(path, draw().map_err(|error| unusable(path, &error))?.to_vec())
@@ -74,7 +74,7 @@ impl Vault {
         Self::with(path, key.clone()).map(|_| key)
     }
 
-    /// Opens the vault of a store. Returns `None` if it has none.
+    /// Opens the vault of a store. Returns `None` if the store has none.
     pub fn find(store: &Path) -> Result<Option<Self>, Trouble> {
         let path = store.join(KEY_FILE);
         match std::fs::read(&path) {
@@ -95,11 +95,12 @@ impl Vault {
     /// Seals a credential under its name.
     pub fn seal(&self, name: &str, credential: &str) -> String {
         let mut nonce = [0_u8; NONCE_LEN];
-        // The operating system's generator fails only if it does not exist. The process cannot continue without it.
+        // The operating system's generator fails only if the system has none. The process cannot continue without
+        // random numbers.
         aws_lc_rs::rand::fill(&mut nonce).expect("the operating system gives random bytes");
         let mut bytes = credential.as_bytes().to_vec();
         let aad = Aad::from(name.as_bytes());
-        // Fails only for texts of many gigabytes, which the limit on request bodies excludes.
+        // Sealing fails only for texts of many gigabytes, which the limit on request bodies excludes.
         self.0
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut bytes)
             .expect("a credential is short enough to be sealed");
@@ -123,7 +124,7 @@ fn unusable(path: &Path, error: &io::Error) -> Trouble {
         .hint("the file holds the key that encrypts stored credentials; give this user access to it")
 }
 
-/// Creates a key. If another process creates one concurrently, the first one is used.
+/// Creates a key. If another process creates a key concurrently, returns the first key.
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     place(path, &draw()?)
 }
@@ -134,7 +135,7 @@ fn draw() -> io::Result<[u8; KEY_BYTES]> {
     Ok(key)
 }
 
-/// Writes a key unless there is one. Returns the key in the file.
+/// Writes a key unless the file exists. Returns the key in the file.
 fn place(path: &Path, key: &[u8]) -> io::Result<Vec<u8>> {
     let draft = path.with_extension(format!("key.{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();

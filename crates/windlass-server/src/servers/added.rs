@@ -1,4 +1,4 @@
-//! MCP servers that operators have added at run time. They are stored as sealed records, because their headers and
+//! MCP servers that operators have added at run time. The store has them as sealed records, because their headers and
 //! clients may contain secrets.
 //!
 //! Their URLs come from API requests. Internal hosts are only allowed if the settings allow them.
@@ -20,7 +20,8 @@ use crate::vault::Vault;
 
 /// Record kind. The key is the server's name.
 pub const SERVER: &str = "mcp_server";
-/// Maximum number of added servers; each may keep a connection open. Concurrent additions may exceed it slightly.
+/// Maximum number of added servers; each server may keep a connection open. Concurrent additions may exceed the maximum
+/// slightly.
 pub const MAX: usize = 100;
 /// Maximum number of headers, patterns or arguments of one server.
 const PARTS_MAX: usize = 64;
@@ -91,15 +92,15 @@ pub enum Wire {
 #[derive(Serialize, Deserialize)]
 pub struct Added {
     pub draft: Draft,
-    /// When it was added.
+    /// When the server was added.
     pub at: Timestamp,
 }
 
-/// An added server as it was read.
+/// An added server, read from the store.
 pub struct Kept {
     /// Name of the server.
     pub name: String,
-    /// Version of its record. Every change has a new one.
+    /// Version of the server's record. Every change gives the record a new version.
     pub version: u64,
     /// `None` if the vault cannot open it.
     pub draft: Option<Draft>,
@@ -118,7 +119,7 @@ impl Draft {
                             .into(),
                     );
                 };
-                // The addresses that its name resolves to are checked at each connection.
+                // The outbound guard checks the addresses that the host name resolves to at each connection.
                 reach
                     .judge(&parsed, None)
                     .map_err(|refusal| format!("calling `url` is not allowed: {refusal}"))?;
@@ -161,14 +162,14 @@ impl Draft {
         let headers = self.headers.iter().flat_map(|(name, value)| [name, value]);
         let too_long = |text: &&String| text.chars().count() > TEXT_MAX_CHARS;
         match texts.chain(lists).chain(headers).find(too_long) {
-            // The text may be a secret, so the error does not contain it.
+            // The text may be a secret, so the error does not contain the text.
             Some(_) => Err(format!("a value is longer than {TEXT_MAX_CHARS} characters")),
             None => Ok(()),
         }
     }
 }
 
-/// Reads all added servers. Without a vault, only their names.
+/// Reads all added servers. Without a vault, returns only their names and versions.
 pub async fn list(records: &dyn Records, vault: Option<&Vault>) -> Result<Vec<Kept>, StoreError> {
     let mut all = Vec::new();
     loop {
@@ -191,7 +192,7 @@ pub async fn is_any(records: &dyn Records) -> Result<bool, StoreError> {
     Ok(!records.list(SERVER, None, None, 1).await?.is_empty())
 }
 
-/// The change that stores a new server.
+/// Returns the change that stores a new server.
 pub fn change(vault: &Vault, added: &Added) -> Result<RecordChange, StoreError> {
     let name = &added.draft.name;
     let text = serde_json::to_string(added)

@@ -1,7 +1,7 @@
 //! A persistent cache of servers' tools. A server that is unavailable at startup still has the tools of its last
 //! connection, under the same names.
 //!
-//! It only contains data from the servers. Permissions and approvals are recorded in the journals.
+//! The cache contains only data that the servers sent. Permissions and approvals are recorded in the journals.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use windlass::port::records::{Expect, RecordChange, RecordError, Records, VALUE_
 
 /// Record kind. Each record is a part of a server's tools; the owner is the server's name.
 const KNOWN: &str = "mcp_known";
-/// Maximum number of parts of all servers: some thousand tools with long schemas.
+/// Maximum number of parts of all servers: enough for several thousand tools with long schemas.
 const MAX: usize = 1_000;
 
-/// Reads the tools that an earlier process has stored.
+/// Returns the tools that an earlier process has stored.
 pub async fn recalled(records: &dyn Records) -> Result<Vec<KnownServer>, StoreError> {
     let records = records.list(KNOWN, None, None, MAX).await?;
     // Skip unreadable records; the server lists its tools again.
     Ok(records.into_iter().filter_map(|record| serde_json::from_value(record.value).ok()).collect())
 }
 
-/// The server that provided a tool in an earlier process.
+/// Returns the server that provided a tool in an earlier process.
 pub async fn server_of(records: &dyn Records, tool: &str) -> Result<Option<String>, StoreError> {
     Ok(recalled(records).await?.into_iter().find(|known| known.has_tool(tool)).map(|known| known.server))
 }
 
-/// The servers that provided these tools in an earlier process, by tool.
+/// Returns the servers that provided these tools in an earlier process, by tool.
 pub async fn servers_of(
     records: &dyn Records,
     tools: impl Iterator<Item = &str>,
@@ -37,7 +37,8 @@ pub async fn servers_of(
     Ok(tools.filter_map(|tool| Some((tool.to_owned(), server(tool)?))).collect())
 }
 
-/// Stores changed tool lists of connected servers. A failure for one server is logged and does not affect the others.
+/// Stores changed tool lists of connected servers. A failure for one server is logged, and does not affect the other
+/// servers.
 pub async fn keep(records: &dyn Records, hub: &McpHub) {
     for known in hub.known() {
         let server = known.server.clone();

@@ -1,5 +1,5 @@
-//! The background task of a process with MCP servers. It applies changes by other processes, stores tool lists, and
-//! resumes calls after a sign-in.
+//! The background task of a process with MCP servers. The task applies changes by other processes, stores tool lists,
+//! and resumes calls after a sign-in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use super::added::SERVER;
 use super::{Servers, known};
 use crate::account::people::user::local;
 
-/// How often to check for changes by other processes and for reconnected servers.
+/// Interval between checks for changes by other processes and for reconnected servers, in milliseconds.
 const LOOK_EVERY_MS: u64 = 1_000;
 
 /// The state at the last check.
@@ -28,9 +28,9 @@ struct Seen {
 struct SignIns(BTreeMap<String, bool>);
 
 impl SignIns {
-    /// Whether calls that wait for a sign-in at a server can resume. Only a connected server proves a sign-in; an
-    /// unavailable one may still require it. A server that is connected at the first check may have been signed in
-    /// earlier, so a long-running process then resumes calls. A short-lived process does not.
+    /// Returns whether calls that wait for a sign-in at a server can resume. Only a connected server proves a sign-in;
+    /// an unavailable server may still require one. If a server is connected at the first check, a user may have signed
+    /// in earlier. A long-running process then resumes calls; a short-lived process does not.
     fn has_come(&mut self, server: &str, health: &Health, stays: bool) -> bool {
         match health {
             Health::NeedsSignIn { .. } => {
@@ -42,14 +42,14 @@ impl SignIns {
         }
     }
 
-    /// Records that all waiting calls of a server have been resumed.
+    /// Records that the task has resumed all waiting calls of a server.
     fn mark_resumed(&mut self, server: &str) {
         self.0.insert(server.to_owned(), false);
     }
 }
 
 impl Servers {
-    /// Starts the background task. It ends when the servers are dropped.
+    /// Starts the background task. The task ends when the servers are dropped.
     pub(super) fn look_after(self: &Arc<Self>) {
         let (servers, clock, mut changed) = (Arc::downgrade(self), self.clock.clone(), self.hub.changed());
         tokio::spawn(async move {
@@ -123,7 +123,7 @@ mod tests {
         assert!(look(Health::Ready { since: AT }));
         assert!(!look(away()) && !look(Health::Ready { since: AT }), "nothing has waited for it since");
         assert!(!look(Health::NeedsSignIn { since: AT }));
-        // The server reconnects without a sign-in.
+        // The server reconnects, and no user has signed in.
         assert!(!look(Health::Starting) && !look(away()) && !look(Health::NeedsSignIn { since: AT }));
         assert!(!look(away()));
         assert!(look(Health::Ready { since: AT }));
@@ -137,7 +137,7 @@ mod tests {
         assert!(seen.has_come("a", &ready, true) && seen.has_come("a", &ready, true));
         seen.mark_resumed("a");
         assert!(!seen.has_come("a", &ready, true));
-        // A short-lived command does not resume calls at its first check. It does after a sign-in that it has
+        // A short-lived command does not resume calls at its first check. It resumes calls after a sign-in that it has
         // observed.
         assert!(!seen.has_come("b", &ready, false));
         assert!(!seen.has_come("b", &Health::NeedsSignIn { since: AT }, false));

@@ -27,7 +27,7 @@ const PORT: u16 = 7719;
 
 /// The callback page.
 pub struct Page {
-    /// Its URL.
+    /// URL of the page.
     pub address: String,
     listener: Mutex<Option<TcpListener>>,
     ended: watch::Sender<Option<Ended>>,
@@ -38,15 +38,15 @@ pub struct Page {
 pub struct Ended {
     /// State parameter of the sign-in.
     pub state: String,
-    /// The server's name, or the error.
+    /// The name of the server, or the error.
     pub how: Result<String, String>,
 }
 
 impl Page {
-    /// The URL with the preferred port.
+    /// The page's URL with the preferred port.
     pub const USUAL: &str = "http://127.0.0.1:7719/callback";
 
-    /// Binds the preferred port, or another one if it is in use.
+    /// Binds the preferred port, or another port if the preferred one is in use.
     pub async fn listen() -> Result<Self, Trouble> {
         let listener = match TcpListener::bind(("127.0.0.1", PORT)).await {
             Ok(listener) => Ok(listener),
@@ -144,8 +144,8 @@ fn nothing() -> Response {
     page(StatusCode::CONFLICT, "<h1>Unknown or expired sign-in</h1><p>Start it again.")
 }
 
-/// Asks whether the user of this browser has just signed in. `owner` is the owner of the call that started the
-/// sign-in. The form is submitted to the URL of the page.
+/// Builds the page that asks whether the user of this browser has just signed in. `owner` is the owner of the call that
+/// started the sign-in. The browser submits the form to the URL of the page.
 pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> Response {
     let server = escaped(&open.server);
     let begun = match (&open.begun, owner) {

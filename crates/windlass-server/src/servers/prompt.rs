@@ -1,6 +1,6 @@
 //! Prompts of MCP servers: validates the arguments and fills in a prompt.
 //!
-//! Invalid names and arguments are rejected before the server is called. The server produces the messages.
+//! This module rejects invalid names and arguments before it calls the server. The server generates the messages.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use windlass::mcp::{McpError, McpPrompt};
 use super::Servers;
 use crate::toolbox::{self, Content};
 
-/// Why a prompt cannot be filled in.
+/// The reason why a prompt cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// The request to the server failed.
@@ -25,7 +25,7 @@ pub enum PromptError {
         server: String,
         /// The requested prompt.
         prompt: String,
-        /// Names of its prompts, for people.
+        /// Names of the server's prompts, for people.
         known: String,
     },
     /// Required arguments are missing.
@@ -43,7 +43,7 @@ pub enum PromptError {
         prompt: String,
         /// The unknown argument.
         argument: String,
-        /// Names of its arguments, for people.
+        /// Names of the prompt's arguments, for people.
         known: String,
     },
 }

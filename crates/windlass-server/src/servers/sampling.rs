@@ -1,8 +1,9 @@
 //! Sampling: answers an MCP server's completion request with the model of the run that called it.
 //!
-//! The completion is a separate run in a new thread of the same user. It has no tools, so a server's text can trigger
-//! nothing. The user pays for it, and can read the thread. Its limits are what the calling run and its earlier
-//! completions have left of that run's limits. It does not count in the calling run's usage.
+//! The completion is a separate run in a new thread of the same user. The run has no tools, so a server's text cannot
+//! cause any action. The user pays for the completion, and can read the thread. The limits of the completion are the
+//! calling run's limits minus the usage of that run and its earlier completions. The calling run's usage does not
+//! include the completion.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,19 +23,21 @@ const WISH: &str = "sampling/createMessage";
 const TOKENS_MAX: u64 = 8_192;
 /// Maximum length of a request, in characters.
 const CHARS_MAX: usize = 200_000;
-/// Maximum number of completions for one run, which bounds the cost of a server that requests them in a loop.
+/// Maximum number of completions for one run. The maximum bounds the cost of a server that requests completions in a
+/// loop.
 const TIMES_MAX: u32 = 25;
 
 /// Answers sampling requests with the engine's models. (LM-P4)
 #[derive(Default)]
 pub struct EngineSampling {
     engine: OnceLock<Engine>,
-    /// Serializes the completions of a run, so that each one sees the usage of those before it.
+    /// Locks that serialize the completions of a run, so that each completion includes the usage of the earlier ones in
+    /// its limits.
     turns: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl EngineSampling {
-    /// Sets the engine. Without one, requests are rejected.
+    /// Sets the engine. Without an engine, requests are rejected.
     pub fn attach(&self, engine: &Engine) {
         // Invariant: there is one engine per store.
         let _ = self.engine.set(engine.clone());
@@ -48,7 +51,8 @@ impl EngineSampling {
     }
 }
 
-/// The thread of a run's n-th completion. The id is derived from the run, so that every process finds existing ones.
+/// Returns the thread of a run's n-th completion. The id is derived from the run's id, so that every process finds
+/// existing completions.
 fn place(run: &RunId, nth: u32) -> ThreadId {
     ThreadId::from(format!("thr_{}", &Digest::default().chain(&("completion", run, nth)).to_string()[..16]))
 }
@@ -69,13 +73,13 @@ impl Used {
         self.micro_usd = self.micro_usd.saturating_add(totals.cost.map_or(0, |cost| cost.0));
     }
 
-    /// The thread of the next completion, and the usage so far. The inner error is returned to the server.
+    /// Returns the thread of the next completion, and the usage so far. The inner error is sent to the MCP server.
     async fn before(engine: &Engine, asking: &Run) -> Result<(Self, Result<ThreadId, String>), EngineError> {
         let (mut used, mut free) = (Self::default(), None);
         used.add(&asking.totals);
         for nth in 1..=TIMES_MAX {
             let thread = place(&asking.id, nth);
-            // The oldest run is the completion. Later runs in its thread were started by the user.
+            // The oldest run of the thread is the completion. The user has started later runs of the thread.
             match engine.runs(&RunQuery::of(&thread, 0)).await?.last() {
                 Some(made) => used.add(&made.view.totals),
                 None => free = free.or(Some(thread)),
@@ -84,7 +88,7 @@ impl Used {
         Ok((used, free.ok_or_else(|| format!("the servers of a run get at most {TIMES_MAX} completions"))))
     }
 
-    /// Reduces the limits by the usage. The error is returned to the server.
+    /// Reduces the limits by the usage. The error is sent to the MCP server.
     fn bound(&self, limits: &mut Limits) -> Result<(), String> {
         for (limit, used) in [(&mut limits.max_tokens, self.tokens), (&mut limits.max_cost.0, self.micro_usd)]
         {
@@ -201,7 +205,7 @@ impl Asked {
     }
 }
 
-/// The role and the text of a message. Its content is one block or a list.
+/// Returns the role and the text of a message. The content of the message is one block or a list.
 fn said(message: &Value) -> Result<(String, String), String> {
     let who = message.get("role").and_then(Value::as_str).unwrap_or("user").to_owned();
     let content = message.get("content").unwrap_or(&Value::Null);

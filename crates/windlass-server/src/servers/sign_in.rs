@@ -14,16 +14,16 @@ use super::Servers;
 /// Number of threads read per query.
 const PAGE: usize = 100;
 
-/// Why a sign-in cannot be started or finished.
+/// The reason why a sign-in cannot be started or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// The MCP client or the server failed.
     #[error(transparent)]
     Mcp(#[from] McpError),
-    /// The sign-in was never started, has expired, or is finished.
+    /// The sign-in was never started, has expired, or is already finished.
     #[error("the sign-in is unknown or has expired; start it again")]
     Unknown,
-    /// Another user has started it.
+    /// Another user has started the sign-in.
     #[error("another user started this sign-in; start your own")]
     Another,
     /// The authorization server rejected the sign-in.
@@ -41,7 +41,7 @@ pub struct OpenSignIn {
     pub begun: BegunBy,
 }
 
-/// Who started a sign-in.
+/// The user or call that started a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BegunBy {
     /// The user who finishes it.
@@ -63,7 +63,7 @@ impl Servers {
     /// Starts a sign-in that only the same user can finish. It also requests the scopes that waiting calls need.
     pub async fn begin_sign_in(&self, name: &str, by: &Principal) -> Result<SignInPage, SignInError> {
         let wanted = match self.engine.get() {
-            // If the scopes cannot be read, they are not requested. The call then requires another sign-in.
+            // If the scopes cannot be read, do not request them. The call then requires another sign-in.
             Some(engine) => wanted_scopes(engine, name).await.unwrap_or_default(),
             None => Vec::new(),
         };
@@ -78,7 +78,7 @@ impl Servers {
         scopes: &[String],
     ) -> Result<SignInPage, SignInError> {
         let page = self.hub.begin_sign_in_for(name, scopes).await?;
-        // The page is returned after its owner is stored, so no browser can use it earlier.
+        // Return the page only after the store has its owner, so that no browser can use the page earlier.
         self.tokens.begin(name, &page.state, by.as_str()).await?;
         Ok(page)
     }
@@ -95,7 +95,7 @@ impl Servers {
         Ok(OpenSignIn { server, begun })
     }
 
-    /// The server of an unfinished sign-in.
+    /// Returns the server of an unfinished sign-in.
     async fn of_state(&self, state: &str) -> Option<String> {
         for status in self.hub.status() {
             if self.tokens.has_begun(&status.name, state).await {
@@ -105,9 +105,9 @@ impl Servers {
         None
     }
 
-    /// The owner of the call that waits for this sign-in.
+    /// Returns the owner of the call that waits for this sign-in.
     async fn caller(&self, server: &str, state: &str) -> Option<Principal> {
-        // If the lookup fails, no owner is shown.
+        // If the lookup fails, show no owner.
         let waiting = waiting(self.engine.get()?, server).await.ok()?;
         let is_it = |url: &str| {
             let url = Url::parse(url).ok();
@@ -117,12 +117,12 @@ impl Servers {
     }
 
     /// Finishes a sign-in with the parameters of the redirect, and returns the server's name. The caller must have
-    /// confirmed the user's intent: another person could have sent the link, with an authorization code for their own
+    /// confirmed the user's intent: another person could have sent a link with an authorization code for that person's
     /// account.
     pub async fn finish_sign_in(&self, back: &SignInReturn, by: &Party) -> Result<String, SignInError> {
         let open = self.open_sign_in(&back.state, &by.principal).await?;
         let finished = self.hub.finish_sign_in(&open.server, back).await;
-        // An authorization response is valid once, even if it fails.
+        // An authorization response is valid only once, even if the exchange of its code fails.
         self.tokens.end(&open.server, &back.state).await?;
         finished?;
         self.answer_waiting_calls(&open.server, by).await;
@@ -150,7 +150,7 @@ impl Servers {
     }
 }
 
-/// The scopes that calls waiting for a sign-in need, from the URLs of their interrupts.
+/// Returns the scopes that calls waiting for a sign-in need, from the URLs of their interrupts.
 pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>, EngineError> {
     let mut scopes = Vec::new();
     for SignInCall { url, .. } in waiting(engine, server).await? {
@@ -165,7 +165,8 @@ pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>,
     Ok(scopes)
 }
 
-/// The calls that wait for a sign-in to the server, excluding those that wait for a page that the server requested.
+/// Returns the calls that wait for a sign-in to the server. Excludes calls that wait for a page that the server asked
+/// the user to open.
 pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, EngineError> {
     let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
     let mut found = Vec::new();
@@ -194,7 +195,7 @@ pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, E
 fn told(error: Option<EngineError>, server: &str, interrupt: &str) {
     match error {
         None => tracing::info!(server, interrupt, "a call resumes after a sign-in"),
-        // Another process was faster.
+        // Another process has answered the call first.
         Some(EngineError::Rejected(reject)) => tracing::debug!(server, interrupt, %reject, "not answered"),
         Some(error) => {
             tracing::warn!(server, interrupt, %error, "a call that waits for a sign-in could not be answered")

@@ -13,7 +13,7 @@ use super::*;
 use crate::account::people::user::People;
 use crate::config::{Flags, parse};
 
-/// Records that are slow to list, and that can reject deletions of secrets.
+/// A store of records that is slow to list, and that can reject deletions of secrets.
 struct SlowRecords {
     inner: MemoryStore,
     holds_secrets: AtomicBool,
@@ -69,7 +69,7 @@ impl World {
         Self { records, accounts, folder }
     }
 
-    /// The servers in another process. Nothing listens at their URLs.
+    /// Opens the servers in another process. No server listens at their URLs.
     async fn process(&self, which: Which<'_>) -> Arc<Servers> {
         let file = "[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, 1]\n";
         let file = parse(Path::new("windlass.toml"), file).unwrap();
@@ -87,7 +87,7 @@ impl World {
         servers.remove(name, &self.accounts, Note::new("default", "mcp.removed")).await
     }
 
-    /// Number of records that belong to a server.
+    /// Returns the number of records that belong to a server.
     async fn left_of(&self, name: &str) -> usize {
         let mut left = 0;
         for kind in ["mcp_secret", "mcp_flow", "mcp_known", added::SERVER] {
@@ -208,7 +208,7 @@ async fn a_server_that_cannot_be_used_is_not_kept_and_said_once() {
         assert!(why.contains(said), "{why}");
     }
     assert_eq!(world.left_of("a").await, 0);
-    // Another process with other settings may have stored one.
+    // Another process with other settings may have stored a server that is unusable in this process.
     let sealed = Value::String("not sealed by us".into());
     world.records.put(added::SERVER, "x", "default", sealed, Expect::Any).await.unwrap();
     let mut taken = servers.added.lock().await;

@@ -1,7 +1,7 @@
 //! Data of sign-ins at MCP servers, as sealed records: tokens, registered clients, and sign-ins in progress. All
-//! processes on the store share it.
+//! processes that use the store share the data.
 //!
-//! The values are opaque here; the library defines them. Only the store's vault can open them.
+//! The values are opaque to this module; the library defines them. Only the store's vault can open them.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -19,22 +19,22 @@ use crate::vault::Vault;
 
 /// Record kind of values. The key is the value's name. The owner groups sign-ins in progress by server, for counting.
 const SECRET: &str = "mcp_secret";
-/// Record kind that stores which user started a sign-in. The key is that of the sign-in, the owner is the user. A
+/// Record kind that stores which user started a sign-in. The key is the key of the sign-in, the owner is the user. A
 /// sign-in that a run's call started has no such record.
 const FLOW: &str = "mcp_flow";
 /// Owner of permanent values.
 const KEPT: &str = "kept";
 
-/// Maximum duration of a sign-in. The user may have to find a second device.
+/// Maximum duration of a sign-in, in milliseconds: an hour, because the user may have to find a second device.
 const SIGN_IN_MS: u64 = 3_600_000;
-/// Maximum number of sign-ins in progress at one server. Each call without a sign-in starts one.
+/// Maximum number of sign-ins in progress at one server. Each call that requires a sign-in starts one.
 const OPEN_MAX: usize = 200;
-/// Maximum number of sign-ins in progress of one user. Beyond it, the oldest one is invalidated.
+/// Maximum number of sign-ins in progress of one user. Above the maximum, the oldest sign-in is invalidated.
 const FLOWS_MAX: usize = 50;
 /// Number of records read and deleted per batch.
 const BATCH: usize = 500;
 
-/// How long to wait for a token refresh by another process, and how often to check.
+/// Maximum wait for a token refresh by another process, and the interval between checks, in milliseconds.
 const LOCK_WITHIN_MS: u64 = 60_000;
 const LOCK_LOOK_MS: u64 = 20;
 
@@ -47,17 +47,17 @@ pub struct SealedTokens {
 }
 
 impl SealedTokens {
-    /// Values in these records, sealed by the vault of the store in `folder`.
+    /// Creates the access to the values in these records, sealed by the vault of the store in `folder`.
     pub fn new(clock: Arc<dyn Clock>, records: Arc<dyn Records>, vault: Vault, folder: &Path) -> Self {
         Self { clock, records, vault, folder: folder.to_owned() }
     }
 
-    /// Whether a sign-in at a server with this state is in progress.
+    /// Returns whether a sign-in at a server with this state is in progress.
     pub async fn has_begun(&self, server: &str, state: &str) -> bool {
         matches!(self.load(&begun(server, state)).await, Ok(Some(_)))
     }
 
-    /// The user who started a sign-in; `None` if a run's call did.
+    /// Returns the user who started a sign-in, or `None` if a run's call started it.
     pub async fn begun_by(&self, server: &str, state: &str) -> Result<Option<String>, StoreError> {
         let flow = self.records.get(FLOW, &begun(server, state)).await?;
         Ok(flow.map(|flow| flow.owner))
@@ -108,7 +108,7 @@ impl SealedTokens {
         Ok(())
     }
 
-    /// Deletes expired sign-ins, and the oldest one if there are too many.
+    /// Deletes expired sign-ins, and the oldest sign-in if the maximum is reached.
     async fn make_room(&self, owner: &str) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
         let mut open =
@@ -128,12 +128,12 @@ impl SealedTokens {
     }
 }
 
-/// The name of a sign-in in progress, as the library defines it.
+/// Returns the name of a sign-in in progress, as the library defines it.
 fn begun(server: &str, state: &str) -> String {
     format!("mcp/{server}/sign-in/{state}")
 }
 
-/// The owner of a value's record. Sign-ins in progress belong to the server, so that they can be counted.
+/// Returns the owner of a value's record. Sign-ins in progress belong to the server, so that they can be counted.
 fn owner(name: &str) -> &str {
     name.split_once("/sign-in/").map_or(KEPT, |(server, _)| server)
 }
@@ -205,7 +205,7 @@ mod tests {
             Self { clock, records, folder: tempfile::tempdir().unwrap() }
         }
 
-        /// The tokens in another process.
+        /// Opens the tokens in another process.
         fn process(&self) -> SealedTokens {
             let vault = Vault::open(self.folder.path()).unwrap();
             SealedTokens::new(self.clock.clone(), self.records.clone(), vault, self.folder.path())
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(other.load(name).await.unwrap().unwrap(), b"{\"access_token\":\"SENTINEL\"}");
         let kept = world.records.get(SECRET, name).await.unwrap().unwrap();
         assert!(!kept.value.to_string().contains("SENTINEL"));
-        // A value is sealed for its name and cannot be opened under another one.
+        // A value is sealed for its name, and cannot be opened under another name.
         let moved = "mcp/evil/tokens";
         world.records.put(SECRET, moved, KEPT, kept.value, Expect::Any).await.unwrap();
         assert!(other.load(moved).await.unwrap_err().contains("cannot be decrypted"));
@@ -275,7 +275,7 @@ mod tests {
             tokens.save(&begun("a", &state), b"{}".to_vec()).await.unwrap();
             tokens.begin("a", &state, "ann").await.unwrap();
         }
-        // If only one of the two records remained, any operator could finish the sign-in.
+        // If the sign-in remained without the record of its user, any operator could finish it.
         assert!(!tokens.has_begun("a", "s0").await);
         assert_eq!(tokens.begun_by("a", "s0").await.unwrap(), None);
         assert!(tokens.has_begun("a", "s1").await);

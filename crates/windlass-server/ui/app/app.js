@@ -62,7 +62,7 @@ function Signed() {
   `;
 }
 
-/** The title of a page in the browser's tab and history. @param {string[]} parts */
+/** Returns the title of a page, for the browser's tab and history. @param {string[]} parts */
 function nameOf([first, second]) {
   if (first === undefined) return "New conversation";
   if (first === "chat") return threads.threads.value.find((thread) => thread.id === second)?.title || (shown.value?.id === second && shown.value.title.value) || "Conversation";
@@ -85,7 +85,7 @@ function arrive() {
     const head = main.querySelector("h1");
     if (!head) return false;
     const active = document.activeElement;
-    // The element that had the focus may have left the page.
+    // The page may no longer contain the element that had the focus.
     const isThere = active === from || active === document.body;
     const isAtWork = active?.closest("input, textarea, select, [contenteditable], main") || document.querySelector("dialog[open]");
     if (isThere && !isAtWork) {
@@ -95,13 +95,13 @@ function arrive() {
     return true;
   };
   if (look()) return undefined;
-  // The page's module may load after its address has changed.
+  // The page's module may load after the address has changed.
   const watcher = new MutationObserver(() => look() && watcher.disconnect());
   watcher.observe(main, { childList: true, subtree: true });
   return () => watcher.disconnect();
 }
 
-/** Signing in again after the session has ended: a modal dialog that blocks the page. */
+/** The dialog to sign in again after the session has ended: a modal dialog that blocks the page. */
 function Again() {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {

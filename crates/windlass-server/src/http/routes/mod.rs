@@ -41,7 +41,7 @@ use super::middleware::idempotency;
 use super::state::Shared;
 use super::stream;
 
-/// The native API.
+/// Builds the router of the native API.
 pub fn api(app: &Shared) -> Router<Shared> {
     let once = from_fn_with_state(app.clone(), idempotency::once);
     v1(app.config.settings.files.max_bytes(), |keyed| keyed.layer(once)).nest_under(PREFIX)
@@ -50,8 +50,8 @@ pub fn api(app: &Shared) -> Router<Shared> {
 /// Path prefix of the native API.
 const PREFIX: &str = "/api/v1";
 
-/// The routes of the native API. New features merge their routes in this function, or in `keyed` if their `POST` routes
-/// support `Idempotency-Key`. The parameter `once` wraps the routes of `keyed`.
+/// Builds the routes of the native API. New features merge their routes in this function, or in `keyed` if their `POST`
+/// routes support `Idempotency-Key`. The parameter `once` wraps the routes of `keyed`.
 fn v1(file_max_bytes: u64, once: impl FnOnce(ApiRouter) -> ApiRouter) -> ApiRouter {
     ApiRouter::new()
         .merge(health::routes())

@@ -22,7 +22,7 @@ use crate::http::problem::Problem;
 
 /// An item of a stream.
 #[derive(Clone, Debug, PartialEq)]
-// An item is short-lived, and boxing the update would cost an allocation for each one.
+// An item is short-lived, and a boxed update would cost an allocation for each item.
 #[allow(clippy::large_enum_variant)]
 pub enum Item {
     /// An update, and the client's position after it.

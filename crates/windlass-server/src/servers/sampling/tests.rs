@@ -18,7 +18,7 @@ use windlass::{AgentConfig, Engine, Status, Task};
 
 use super::*;
 
-/// A server whose tool requests the given number of completions and returns the text of the first.
+/// Starts a server whose tool requests the given number of completions and returns the text of the first.
 async fn far() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -51,7 +51,7 @@ async fn answer(body: Bytes) -> Response {
     axum::Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).into_response()
 }
 
-/// A model that calls the tool once, repeats its result, and answers requests without tools.
+/// Scripts a model that calls the tool once, repeats the tool's result, and answers requests without tools.
 fn script(call: &ModelCall) -> Line {
     let said = |role: Role| {
         let texts = call.request.messages.iter().filter(|message| message.role == role).flat_map(|message| {
@@ -77,7 +77,7 @@ async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
     asked(sampling, AgentConfig::from("test/scripted"), 1).await
 }
 
-/// Runs an agent that calls the tool with the given number of questions.
+/// Runs an agent that calls the tool, which requests the given number of completions.
 async fn asked(sampling: bool, agent: AgentConfig, questions: u32) -> (Engine, windlass::Outcome) {
     ruled(vec![], (sampling, agent, questions)).await
 }

@@ -1,4 +1,4 @@
-// The auto-run setting of a conversation: which calls run without approval.
+// The auto-run setting of a conversation: the calls that run without approval.
 
 import { get, put, remove } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";

@@ -1,4 +1,4 @@
-// The bar above the composer that answers all pending approvals of a conversation together. (SK-U5)
+// The bar above the composer, with buttons that answer all pending approvals of a conversation together. (SK-U5)
 
 import { html } from "../lib/html.js";
 import { Batch } from "../view/batch.js";

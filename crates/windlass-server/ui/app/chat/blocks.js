@@ -1,13 +1,14 @@
-// Entries in blocks: only blocks near the viewport are rendered; the others are empty boxes of the same height. (ZE-S9)
+// Entries in blocks: only blocks near the viewport are rendered; the other blocks are empty boxes of the same height.
+// (ZE-S9)
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { EntryView } from "./entry.js";
 
-/** Entries per block. */
+/** Number of entries per block. */
 const BLOCK = 8;
-/** How far outside the viewport blocks are rendered. */
+/** Distance outside the viewport within which blocks are rendered, in pixels. */
 const AHEAD_PX = 1500;
-/** Estimated height of an entry that was never rendered. */
+/** Estimated height of an entry that was never rendered, in pixels. */
 const GUESS_PX = 120;
 
 /** @typedef {import("../state/entry.js").Entry} Entry */
@@ -30,8 +31,8 @@ export function cut(entries, prepended) {
 }
 
 /**
- * Calls back when an element comes near the viewport or leaves it. Visible elements are reported at once, the others one
- * per frame, so that scrolling never waits for many of them to render.
+ * Calls back when an element comes near the viewport or leaves it. It reports visible elements immediately and the
+ * other elements one per frame, so that scrolling never waits for many elements to render.
  */
 export class Watch {
   /** @param {Element} root */
@@ -98,7 +99,7 @@ export function Block({ entries, watch, scroller, isEnd, onFork, onBack, convers
       setNear(near);
     }) : undefined;
   }, []);
-  // If a block above the viewport changes its height, the visible text must not move.
+  // The visible text must not move if a block above the viewport changes its height.
   useLayoutEffect(() => {
     const element = own.current;
     const window = scroller.current;
@@ -112,7 +113,10 @@ export function Block({ entries, watch, scroller, isEnd, onFork, onBack, convers
   </div>`;
 }
 
-/** Renders the blocks. A block with the same entries reuses its node, so that it is not compared again. @param {any} props the props of a block, with all `entries` and `prepended` */
+/**
+ * Renders the blocks. A block with the same entries reuses its node, so that Preact does not compare the block again.
+ * @param {any} props the props of a block, with all `entries` and `prepended`
+ */
 export function Blocks({ entries, prepended, ...rest }) {
   const known = useRef(/** @type {Map<number, {entries: Entry[], isEnd: boolean, node: any}>} */ (new Map()));
   const shared = useMemo(() => rest, Object.values(rest));

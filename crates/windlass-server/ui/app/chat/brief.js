@@ -1,8 +1,8 @@
-// A call's most telling argument in short form, also while the model is still writing it.
+// A call's most informative argument in short form, also while the model is still writing the arguments.
 
 import { isRaw, parse } from "../lib/exact.js";
 
-/** Longest text that is shown, in characters. */
+/** Maximum length of the shown text, in characters. */
 const MOST = 120;
 const TELLING = ["file_path", "path", "command", "pattern", "url", "query", "name"];
 /** Finds the value of a `TELLING` argument in incomplete JSON. */
@@ -20,7 +20,10 @@ export function brief(args) {
   }
 }
 
-/** A summary of incomplete arguments: a `TELLING` argument, otherwise the end of the text. @param {string} args */
+/**
+ * Returns a summary of incomplete arguments: a `TELLING` argument, otherwise the end of the text.
+ * @param {string} args
+ */
 export function growing(args) {
   const [, begun = ""] = BEGUN.exec(args.slice(0, 2000)) ?? [];
   return begun ? begun.slice(0, MOST) : args.slice(-MOST / 2);

@@ -46,7 +46,7 @@ export function CallCard({ call, at, conversation }) {
   const asked = open.find((one) => one.id === call.interrupt);
   const [unfolded, unfold] = useState(/** @type {boolean | null} */ (null));
   const isOpen = asked !== undefined || (unfolded ?? (standing === "running" && call.progress !== ""));
-  // A page of messages may only refer to a long preview. The interrupt has the whole text.
+  // A page of messages may contain only a reference to a long preview. The interrupt contains the whole text.
   const { preview, server } = asked ?? {};
   useEffect(() => {
     if (preview && preview !== call.preview) call.change({ preview });
@@ -86,7 +86,7 @@ function Given({ args }) {
   return html`<${Changes} before=${edit.before} after=${edit.after} />${edit.others && html`<${Arguments} text=${edit.others} />`}`;
 }
 
-/** The two texts of an edit, and the other arguments; null for any other call. @param {string} args */
+/** Returns the two texts of an edit and the other arguments, or null for any other call. @param {string} args */
 function editOf(args) {
   if (!args.includes("old_string")) return null;
   try {

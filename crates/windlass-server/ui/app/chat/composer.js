@@ -1,4 +1,4 @@
-// The message field. Typed text is kept until the server has accepted it, also over a reload.
+// The message field. The draft keeps typed text until the server has accepted it, even if the page is reloaded.
 
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { get, isOpen } from "../lib/api.js";
@@ -13,7 +13,7 @@ import { Icon } from "../view/icon.js";
 /** @typedef {import("../state/drafts.js").Sent & {files: File[]}} Going */
 /** @typedef {{text: string, files: File[], options: {model?: string, mode?: string, timezone?: string, when_busy?: string}, key: string}} Draft `key`: the idempotency key. */
 
-/** The server's limits: characters of a message, and attached files. */
+/** The server's limits: the maximum number of characters of a message, and of attached files. */
 const MESSAGE_MAX = 32768;
 const FILES_MAX = 20;
 
@@ -32,7 +32,8 @@ function named(file, others) {
 }
 
 /**
- * Model and mode of a message: the user's choice, otherwise the last message's if the model is still available.
+ * Returns the model and mode of a message: the user's choice, or else those of the last message if the model is still
+ * available.
  * @param {string | null} model @param {string | null} mode @param {{model: string, mode: string}} was
  */
 function resolved(model, mode, was) {
@@ -46,7 +47,7 @@ function resolved(model, mode, was) {
 function useDrop(add, over) {
   const latest = useRef(add);
   latest.current = add;
-  // A layout effect runs before the first frame: a later one would miss a drop on the visible field.
+  // A layout effect runs before the first frame: a later effect would miss a drop on the visible field.
   useLayoutEffect(() => {
     const bears = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") ?? false;
     const moved = (/** @type {DragEvent} */ event) => {
@@ -88,14 +89,14 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   const [last] = kept.current.sent;
   const [text, setText] = useState(kept.current.text);
   const [files, setFiles] = useState(() => filesOf(name));
-  /** The user's choices; null if none was made. */
+  /** The user's choices; null if the user has made none. */
   const [model, setModel] = useState(last?.model ?? null);
   const [mode, setMode] = useState(last?.mode ?? null);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   /** Messages that the server has not accepted yet, in sending order. */
   const line = useRef(/** @type {Going[]} */ ([]));
-  /** Messages at the start of the field that may have arrived, or were queued behind one. */
+  /** Messages at the start of the field that may have reached the server, or that waited behind such a message. */
   const open = useRef(/** @type {Going[]} */ (kept.current.sent.map((one) => ({ ...one, files: [] }))));
   const typed = useRef(text);
   typed.current = text;
@@ -143,7 +144,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   /** @param {boolean} [steers] whether the active run receives it after its current step */
   const send = (steers = false) => {
     if (!may) return;
-    // A repeated message is sent with its old options: its arrival may have changed the defaults.
+    // Repeat a message with its old options: if the first attempt reached the server, it may have changed the defaults.
     const isTold = (/** @type {Going} */ one) => "when_busy" in one.options;
     const isSame = (/** @type {Going} */ one) => (!mayTell || isTold(one) === steers) && one.model === model && one.mode === mode;
     const { again, ...rest } = parted(open.current, { text, files }, isSame);
@@ -161,7 +162,8 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   /** Sends the pending messages one after another. */
   const carry = async () => {
     for (let next = line.current[0]; next; next = line.current[0]) {
-      // Until the server responds, the message may have arrived. A reload must then repeat it with the same key.
+      // Until the server responds, the message may have reached it. After a reload, the page must repeat the message
+      // with the same key.
       keep();
       try {
         await onSend(next);
@@ -171,13 +173,17 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         putBack(isOpen(error));
       }
     }
-    // Sending may have opened another page and removed this field.
+    // The send may have opened another page and removed this field.
     keep();
   };
-  /** Returns a failed message and all that follow to the field, to keep their order. @param {boolean} perhaps whether it may have arrived */
+  /**
+   * Moves a failed message and all later messages to the field, to keep their order.
+   * @param {boolean} perhaps whether it may have arrived
+   */
   const putBack = (perhaps) => {
     const back = line.current.splice(0);
-    // A rejected message gets a new key. One that may have arrived keeps its key, so that the server executes it once.
+    // A rejected message gets a new key. A message that may have reached the server keeps its key, so that the server
+    // executes it once.
     open.current = perhaps ? back : [];
     typed.current = [...back.map((one) => one.text), typed.current].filter(Boolean).join("\n");
     setText(typed.current);

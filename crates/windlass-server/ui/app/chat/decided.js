@@ -21,7 +21,7 @@ const WORDS = {
   failed: "Marked as failed by",
 };
 
-/** Actors that are not users, in a sentence. @type {Record<string, string>} */
+/** Names of actors that are not users, for use in a sentence. @type {Record<string, string>} */
 const OTHERS = { policy: "the policy" };
 
 /** The time of a call, the reason of its verdict, and the answer to its interrupt. @param {{call: import("../state/entry.js").Call, at: number}} props */
@@ -41,6 +41,9 @@ export function Previewed({ text }) {
   return html`<h3>Preview</h3>${isDiff(shown) ? html`<${Diff} text=${shown} />` : html`<pre tabindex="0">${shown}</pre>`}`;
 }
 
-/** The model's arguments, if others were sent. @param {{call: import("../state/entry.js").Call}} props */
+/**
+ * The model's original arguments, if edited arguments were sent.
+ * @param {{call: import("../state/entry.js").Call}} props
+ */
 export const Asked = ({ call }) => html`<p class="quiet">These arguments differ from the model's.</p>
   <details data-key="asked"><summary>The model's arguments</summary><${Arguments} text=${call.asked} /></details>`;

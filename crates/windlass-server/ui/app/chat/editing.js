@@ -14,7 +14,10 @@ export function useEditing(begun = false) {
   return { editing, setEditing, button, field: focused };
 }
 
-/** A constant function: Preact calls a ref that changes at each render. @param {HTMLTextAreaElement | null} own */
+/**
+ * Defined once at module level: Preact calls a ref again on each render if its function changes.
+ * @param {HTMLTextAreaElement | null} own
+ */
 function focused(own) {
   own?.focus();
   own?.setSelectionRange(own.value.length, own.value.length);

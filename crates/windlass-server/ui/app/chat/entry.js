@@ -60,7 +60,7 @@ function Said({ entry, conversation, rolled, onFork, onBack }) {
       const text = event.target.elements.text.value.trim();
       if (!text) return;
       setBusy(true);
-      // The text stays here until the new conversation exists.
+      // Keep the text in this field until the new conversation exists.
       attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
     }}><textarea ref=${field} name="text" rows="4" aria-label="Message" defaultValue=${entry.text}></textarea>
       <p class="quiet">Your message continues from here in a new conversation. This conversation does not change.</p>
@@ -103,8 +103,11 @@ function Actions({ entry, onFork, conversation }) {
 /** @param {{text: string | (() => string), label: string}} props */
 const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => done("Copied"), failed)}>${label}</button>`;
 
-/** Whether its folder can be copied: an active run may change files. @param {import("../state/conversation.js").Conversation} conversation */
+/**
+ * Whether a fork can copy the conversation's folder: an active run may change files.
+ * @param {import("../state/conversation.js").Conversation} conversation
+ */
 const isAtRest = (conversation) => conversation.status.value !== "running";
 
-/** The time of a message; with the date unless it is today. @param {number} at */
+/** Returns the time of a message, with the date unless the message is from today. @param {number} at */
 const saidAt = (at) => (group(at) === "Today" ? clock(at) : full(at));

@@ -17,7 +17,7 @@ export function Footer({ conversation }) {
   return html`<p class="figures" data-live=${Boolean(pulse)}><span>${times.filter(Boolean).join(" · ")}</span> <span>${sum ? words(sum) : ""}</span></p>`;
 }
 
-/** The sums; empty for a conversation without usage. @param {import("../state/figures.js").Sum} sum */
+/** Formats the sums. Empty for a conversation without usage. @param {import("../state/figures.js").Sum} sum */
 function words({ input, output, cached, costUsd, priced }) {
   if (input + output === 0) return "";
   const ofThem = cached > 0 ? ` (${count(cached)} cached)` : "";

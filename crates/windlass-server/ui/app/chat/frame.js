@@ -7,9 +7,9 @@
 import { html, useMemo, useRef, useState } from "../lib/html.js";
 import { framed } from "../lib/markdown.js";
 
-/** Largest share of the window's height, unless the user expands the frame. */
+/** Maximum fraction of the window's height that the frame occupies, unless the user expands it. */
 const SHARE = 0.6;
-/** Bounds of its height. */
+/** Minimum and maximum height of the frame, in pixels. */
 const LEAST_PX = 48;
 const MOST_PX = 20_000;
 
@@ -37,7 +37,7 @@ export function Frame({ text }) {
     const frame = own.current;
     const page = frame?.contentDocument;
     if (!frame || !page?.body) return;
-    // A height of 0 makes the content report its real height. The margin keeps the page from scrolling meanwhile.
+    // With a height of 0, the content reports its real height. Meanwhile, the margin keeps the page from scrolling.
     frame.style.marginBottom = `${frame.offsetHeight}px`;
     frame.style.height = "0";
     const [whole, most] = [page.documentElement.scrollHeight + 2, Math.round(innerHeight * SHARE)];

@@ -1,11 +1,11 @@
-// Open interrupts that no card of a call shows, at the end of the conversation.
+// The list of open interrupts that no card of a call shows, at the end of the conversation.
 
 import { html } from "../lib/html.js";
 import { Ask } from "../view/ask.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Interrupts({ conversation }) {
-  // Which interrupts the cards show is known only once the messages are loaded.
+  // The page knows which interrupts the cards show only after the messages have loaded.
   const known = conversation.ready.value && conversation.entries.value;
   if (!known) return null;
   const open = conversation.open.value.filter((one) => !conversation.asking.value.has(one.id));

@@ -1,10 +1,10 @@
-// An image of a conversation, loaded from the server; its name if it cannot be shown.
+// An image of a conversation, loaded from the server. If the image cannot be shown, the page shows its name.
 
 import { BASE, isAborted, send, signedIn } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { size } from "../lib/words.js";
 
-/** Types that the page shows; the server sends no others. */
+/** Media types that the page shows; the server sends no other types. */
 const SHOWN = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /** An image or file block of a message or a result. @param {{thread: string, block: any}} props */
@@ -26,7 +26,7 @@ function Picture({ path, name }) {
     if (tries > 0 || !stop.current) return setTries(2);
     const { signal } = stop.current;
     try {
-      // The page's own requests refresh an expired session; an image request does not.
+      // A request by this script refreshes an expired session; the browser's request for an image does not.
       const answer = await send(path, { method: "HEAD", signal });
       // If the session has ended, the user signs in again in a dialog.
       if (answer.status === 401) await signedIn(signal);

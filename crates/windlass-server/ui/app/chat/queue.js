@@ -8,7 +8,7 @@ import { useEditing } from "./editing.js";
 
 /** @typedef {import("../state/conversation.js").Conversation} Conversation */
 
-/** When a message is delivered, by its place. @type {Record<string, string>} */
+/** Descriptions of the time when a message is delivered, by its place in the queue. @type {Record<string, string>} */
 const PLACES = {
   after_step: "after the current step",
   after_run: "when the run is done",
@@ -47,7 +47,7 @@ function keepChange(conversation, id, text) {
   keepDraft(place(conversation), Object.keys(all).length > 0 ? JSON.stringify(all) : "");
 }
 
-/** Moves unsaved edits of messages that have left the queue into the composer. @param {Conversation} conversation */
+/** Moves unsaved edits into the composer if their messages have left the queue. @param {Conversation} conversation */
 function rescue(conversation) {
   const lost = Object.entries(changes(conversation)).filter(([id]) => !conversation.line.find(id));
   if (lost.length === 0) return;
@@ -74,13 +74,13 @@ function Waits({ one, conversation }) {
   };
   /** @param {string} text */
   const save = async (text) => {
-    // The run may take the edited message before the response arrives: the edit must not be rescued then.
+    // The run may take the edited message before the response arrives: the edit must not be moved to the composer then.
     change("");
     try {
       if (text.trim() && text !== one.text) await conversation.line.edit(one.id, text);
     } catch (error) {
       change(text);
-      // If the user has left the page, the edit is rescued on the next visit.
+      // If the user has left the page, the next visit moves the edit to the composer.
       if (!conversation.stop.signal.aborted) rescue(conversation);
       throw error;
     }

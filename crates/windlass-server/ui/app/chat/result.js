@@ -1,5 +1,5 @@
-// A tool's result by its kind: text, JSON, a diff, a table, HTML in an isolated frame, and content whose type the tool
-// declares. (ZE-H15)
+// A tool's result, rendered by its kind: text, JSON, a diff, a table, HTML in an isolated frame, and content whose type
+// the tool declares. (ZE-H15)
 
 import { embedded, isRaw } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
@@ -10,7 +10,7 @@ import { Tree } from "../view/tree.js";
 import { Frame } from "./frame.js";
 import { Media } from "./picture.js";
 
-/** Characters of a text that are initially shown. */
+/** Number of characters of a text that are initially shown. */
 const SHOWN = 4000;
 
 /** @param {{thread: string, blocks: any[], error: boolean}} props */
@@ -22,7 +22,7 @@ function One({ thread, block }) {
   return html`<${Text} text=${wordsOf(block.text)} />`;
 }
 
-/** A text, rendered by its detected format. @param {{text: string}} props */
+/** Renders a text by its detected format. @param {{text: string}} props */
 function Text({ text }) {
   const [all, setAll] = useState(false);
   if (isDiff(text)) return html`<${Diff} text=${text} />`;
@@ -37,7 +37,10 @@ function Text({ text }) {
   return html`<pre tabindex="0">${shown}</pre>${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${text.length.toLocaleString()} characters</button>`}`;
 }
 
-/** A list of flat objects as table rows; otherwise null. @param {any} value @returns {Record<string, any>[] | null} */
+/**
+ * Returns a list of flat objects as table rows, or null for any other value.
+ * @param {any} value @returns {Record<string, any>[] | null}
+ */
 function rowsOf(value) {
   if (!Array.isArray(value) || value.length < 2 || value.length > 200) return null;
   const flat = (/** @type {any} */ row) => row && typeof row === "object" && !Array.isArray(row) && Object.values(row).every((cell) => cell === null || typeof cell !== "object" || isRaw(cell));
@@ -60,7 +63,10 @@ const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/=\s]+$/i;
 
 /** @typedef {{type: string, data: any, language?: string, title?: string, message?: string, path?: string}} TypedContent */
 
-/** Content with a declared type, alone or in the field `content` beside a message. @param {any} value @returns {TypedContent | null} */
+/**
+ * Returns content with a declared type, which is the whole value or its field `content`. Null for any other value.
+ * @param {any} value @returns {TypedContent | null}
+ */
 function typedOf(value) {
   const isOne = (/** @type {any} */ one) => one !== null && typeof one === "object" && KINDS.includes(one.type) && one.data !== undefined;
   if (isOne(value)) return value;
@@ -94,7 +100,10 @@ function Typed({ type, data, language, title, message, path }) {
   }
 }
 
-/** Wraps a text in a code fence longer than any in the text. @param {string} text @param {string} language */
+/**
+ * Wraps a text in a code fence that is longer than any fence in the text.
+ * @param {string} text @param {string} language
+ */
 function fenced(text, language) {
   const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
   return `${fence}${plainly(language).replace(/[^\w+#.-]/g, "")}\n${text}\n${fence}`;

@@ -7,12 +7,12 @@ import { saidIn, sayAgain, words } from "../state/again.js";
 import { failed } from "../state/notices.js";
 
 /**
- * The button. Only the newest run has one, after it has ended.
+ * The button. Only the newest run has the button, after the run has ended.
  * @param {{entry: import("../state/entry.js").Entry, conversation: import("../state/conversation.js").Conversation, onFork: import("./entry.js").OnFork}} props
  */
 export function TryAgain({ entry, conversation, onFork }) {
   const [busy, setBusy] = useState(false);
-  /** The idempotency key is kept while the first request may have been executed. */
+  /** Keep the idempotency key while the server may have executed the first request. */
   const key = useRef("");
   if (conversation.isActive.value || conversation.newest.value !== entry.run) return null;
   const answered = entry.role === "assistant";

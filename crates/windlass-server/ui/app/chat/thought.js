@@ -3,11 +3,11 @@
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { length } from "../lib/words.js";
 
-/** Longest thought that is initially shown in full, in characters. */
+/** Maximum length of a thought that is initially shown completely, in characters. */
 const LONG = 300;
-/** Characters of a streaming thought that are rendered, from its end. */
+/** Number of characters at the end of a streaming thought that are rendered. */
 const TAIL = 2000;
-/** Shortest duration that is shown. */
+/** Minimum duration that is shown, in milliseconds. */
 const LEAST_MS = 100;
 
 /** @param {{part: import("../state/entry.js").Thought, live: boolean}} props */

@@ -1,12 +1,15 @@
-// Announcements of a conversation for screen readers. Each is a separate element, because a reader does not repeat text
-// that is already there.
+// Announcements of a conversation for screen readers. Each announcement is a separate element, because a screen reader
+// does not repeat text that the page already contains.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { summary } from "../state/interrupts.js";
 
-/** Announcements that are kept, so that simultaneous ones are all read. */
+/** Number of announcements that the page keeps, so that a screen reader reads all simultaneous announcements. */
 const KEPT = 3;
-/** How long they are kept: a user who navigates the page later must not find old ones. */
+/**
+ * Time for which the page keeps announcements, in milliseconds: a user who navigates the page later must not find old
+ * announcements.
+ */
 const STAYS_MS = 5000;
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
@@ -31,7 +34,7 @@ export function Told({ conversation }) {
   }, [told]);
   useEffect(() => {
     if (!conversation.asks.value) return;
-    // Interrupts that were open before the page was opened are read in place.
+    // Do not announce interrupts that were open before the page was opened.
     const fresh = known.current ? open.filter((one) => !known.current?.has(one.id)) : [];
     known.current = new Set([...(known.current ?? []), ...open.map((one) => one.id)]);
     if (fresh.length > 0) tell(`Input needed: ${fresh.map(summary).join(" ")}`);

@@ -7,9 +7,9 @@ import { Ticking } from "../view/ticking.js";
 import { Blocks, Watch } from "./blocks.js";
 import { Interrupts } from "./interrupts.js";
 
-/** How far above the viewport the next older page is loaded. */
+/** Distance above the viewport at which the next older page is loaded, in pixels. */
 const AHEAD_PX = 3000;
-/** Distance that still counts as the end. (SK-U2) */
+/** Maximum distance from the end at which the view still follows new text, in pixels. (SK-U2) */
 const NEAR_PX = 40;
 
 /** @param {{conversation: import("../state/conversation.js").Conversation, onFork?: any, onBack?: any}} props */
@@ -25,9 +25,9 @@ export function Transcript({ conversation, onFork, onBack }) {
   const entries = conversation.entries.value;
   const { prepended } = conversation;
 
-  // Without animation: smooth scrolling never reaches an end that keeps moving.
+  // Scroll without animation: smooth scrolling never reaches an end that keeps moving.
   const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
-  // After sending, the user sees the message and its reply.
+  // After a send, show the message and its reply.
   const sent = conversation.sending.all.value.at(-1)?.key;
   useLayoutEffect(() => {
     if (!sent) return;
@@ -86,7 +86,10 @@ export function Transcript({ conversation, onFork, onBack }) {
   </div>`;
 }
 
-/** Loads older messages, or reports why that failed. @param {{conversation: import("../state/conversation.js").Conversation}} props */
+/**
+ * A button that loads older messages, or the error of the last attempt.
+ * @param {{conversation: import("../state/conversation.js").Conversation}} props
+ */
 function Older({ conversation }) {
   const failure = conversation.olderFailure.value;
   if (!failure) return html`<span class="spinner"></span>`;

@@ -3,14 +3,14 @@
 import { signal } from "./html.js";
 
 export const BASE = "/api/v1";
-/** Retries after the first attempt, and the delays between them. (ZE-X11) */
+/** Maximum number of retries after the first attempt, and the delays between them. (ZE-X11) */
 const RETRIES = 3;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 8000;
 
 /** Whether the last request reached the server. */
 export const online = signal(true);
-/** Requests that were rejected with 401 since the last sign-in. */
+/** Number of requests that the server rejected with 401 since the last sign-in. */
 export const expired = signal(0);
 
 /** An error response of the server (`application/problem+json`). */
@@ -37,7 +37,10 @@ export class Unreachable extends Error {
 /** @param {unknown} error Whether the request was aborted because the user left the page. */
 export const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
 
-/** Title and hint by status, for a response without a text. (ZE-X5) @type {Record<number, [string, string]>} */
+/**
+ * Title and hint by status, for an error response without a message. (ZE-X5)
+ * @type {Record<number, [string, string]>}
+ */
 const STATUSES = {
   401: ["You are not signed in.", "Sign in again. Text that you have typed is kept."],
   403: ["You do not have permission to do this.", "Ask an administrator of your workspace."],
@@ -51,7 +54,10 @@ const STATUSES = {
 /** @param {unknown} error Whether the server may still have executed the request: a retry must then use the same key. */
 export const isOpen = (error) => !(error instanceof Problem) || error.status === 202 || error.status >= 500 || error.code === "key_running";
 
-/** Title and hint of an error, as the user reads them. @param {unknown} error @returns {{title: string, hint: string}} */
+/**
+ * Returns the title and the hint of an error, for display.
+ * @param {unknown} error @returns {{title: string, hint: string}}
+ */
 export function told(error) {
   if (error instanceof Problem) {
     const [title, hint] = STATUSES[error.status] ?? ["", ""];
@@ -152,7 +158,8 @@ export async function problemOf(answer) {
 function waitOf(error, repeatable) {
   if (error instanceof Unreachable) return repeatable ? 0 : null;
   if (!(error instanceof Problem)) return null;
-  // The server still processes the first attempt, or has stored its input: a retry with the same key returns the result.
+  // The server is still executing the first attempt, or has stored its input. A retry with the same key returns the
+  // result.
   if (error.status === 202 || error.code === "key_running") return repeatable ? error.retryAfterMs : null;
   const passes = [429, 502, 503, 504].includes(error.status);
   return passes && (repeatable || error.status === 429) ? error.retryAfterMs : null;
@@ -188,7 +195,7 @@ export async function call(method, path, options = {}) {
       return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
     } catch (error) {
       const least = waitOf(error, repeatable);
-      // For a longer delay the user sees the error and decides when to retry.
+      // If the delay is longer, show the error: the user decides when to retry.
       if (least === null || least > LONGEST_WAIT_MS || tries >= RETRIES) throw error;
       await wait(Math.max(least, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries)), options.stop);
     }
@@ -197,7 +204,7 @@ export async function call(method, path, options = {}) {
 
 /** @param {string} path @param {Options} [options] */
 export const get = (path, options) => call("GET", path, options);
-/** Entries per page of a list. */
+/** Maximum number of entries per page of a list. */
 const MOST_AT_ONCE = 200;
 
 /**
@@ -226,7 +233,10 @@ export const patch = (path, body = {}, options = {}) => call("PATCH", path, { bo
 /** @param {string} path @param {Options} [options] */
 export const remove = (path, options) => call("DELETE", path, options);
 
-/** A query string of the values that are set. @param {Record<string, string | number | boolean | null | undefined>} values */
+/**
+ * Builds a query string from the values that are set.
+ * @param {Record<string, string | number | boolean | null | undefined>} values
+ */
 export function query(values) {
   const all = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== "") all.set(name, String(value));

@@ -1,7 +1,10 @@
-// The name of a session's browser and system, from its `User-Agent`. The header is not trusted: it only helps users to
+// The name of a session's browser and system, from its `User-Agent`. The header is untrusted: it only helps users to
 // recognize their sessions in a list.
 
-/** Patterns of browsers. A browser that includes another one's token comes before it. @type {[RegExp, string][]} */
+/**
+ * Patterns of browsers. A browser precedes any browser whose token its `User-Agent` also includes.
+ * @type {[RegExp, string][]}
+ */
 const BROWSERS = [
   [/\bEdgA?(?:iOS)?\/(\d+)/, "Edge"],
   [/\bOPR\/(\d+)/, "Opera"],

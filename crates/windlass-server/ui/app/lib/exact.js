@@ -1,4 +1,4 @@
-// JSON without loss: numbers keep their digits, and invisible characters are shown as escapes.
+// JSON without loss: numbers keep their digits, and invisible characters appear as escapes.
 
 /** `JSON.rawJSON` keeps the source text of a number; older browsers lack it. */
 const Native = /** @type {{rawJSON?: (text: string) => any, isRawJSON?: (value: unknown) => boolean}} */ (/** @type {unknown} */ (JSON));
@@ -9,13 +9,15 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b
 /** Escapes the invisible characters of a text. @param {string} text */
 export const visible = (text) => text.replace(UNSEEN, (sign) => [...Array(sign.length).keys()].map((at) => `\\u${sign.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""));
 
-/** Whether a value is a number that JavaScript would round. @param {unknown} value @returns {value is {rawJSON: string}} */
+/**
+ * Returns whether a value is a number that JavaScript would round.
+ * @param {unknown} value @returns {value is {rawJSON: string}}
+ */
 export const isRaw = (value) => Native.isRawJSON?.(value) ?? false;
 
 /**
- * Parses JSON. A number that JavaScript would round keeps its source text, also when it is serialized again.
- * @param {string} text
- * @returns {any}
+ * Parses JSON. A number that JavaScript would round keeps its source text, even if it is serialized again.
+ * @param {string} text @returns {any}
  */
 export function parse(text) {
   const { rawJSON } = Native;
@@ -29,10 +31,13 @@ export function parse(text) {
   return JSON.parse(text, /** @type {any} */ (exact));
 }
 
-/** Longest text that is parsed, in characters. */
+/** Maximum length of a text that is parsed, in characters. */
 const EMBEDDED_MAX = 500_000;
 
-/** The object or array that a text contains as JSON; null for any other text. @param {string} text @returns {any} */
+/**
+ * Returns the object or array that a text contains as JSON, or null for any other text.
+ * @param {string} text @returns {any}
+ */
 export function embedded(text) {
   if (!/^\s*[[{]/.test(text) || text.length > EMBEDDED_MAX) return null;
   try {

@@ -8,7 +8,10 @@ const REASONS = {
   hook: "A hook of the host program decided.",
 };
 
-/** The reason of a verdict. @param {string} by from the journal: a key above, `grant …`, `mode …`, `error: …`, or a rule's name */
+/**
+ * Returns the reason of a verdict.
+ * @param {string} by from the journal: a key above, `grant …`, `mode …`, `error: …`, or a rule's name
+ */
 export function because(by) {
   if (REASONS[by]) return REASONS[by];
   if (by.startsWith("grant ")) return "A grant allows it.";

@@ -14,10 +14,13 @@ const SETTINGS = {
 /** @type {Record<string, string>} */
 const UNITS = { usd: "money" };
 
-/** Whether it is a budget. A budget can have room again without being raised. @param {Limit} limit */
+/**
+ * Returns whether the limit is a budget. A budget can become available again without being raised.
+ * @param {Limit} limit
+ */
 export const isBudget = ({ limit }) => limit.includes("/");
 
-/** Whether it counts money, in millionths of a US dollar. @param {Limit} limit */
+/** Returns whether the unit of the limit is money, in millionths of a US dollar. @param {Limit} limit */
 export const isMoney = ({ limit }) => limit.split("/")[3] === "usd";
 
 /** @param {Limit} limit */
@@ -27,7 +30,7 @@ export function limitName({ limit }) {
   return SETTINGS[limit] ?? (limit.startsWith("max_calls.") ? `calls to ${limit.slice("max_calls.".length)}` : limit);
 }
 
-/** A figure of the limit, in its unit. @param {Limit} limit @param {number | undefined} figure */
+/** Formats a figure of the limit, in the limit's unit. @param {Limit} limit @param {number | undefined} figure */
 export function limitAmount(limit, figure) {
   if (isMoney(limit)) return microUsd(figure);
   return limit.limit === "run_timeout_ms" ? length(figure) : count(figure);

@@ -1,11 +1,17 @@
 // A line-by-line comparison of two texts.
 
-/** The largest product of both line counts that is compared; beyond it, all differing lines count as changed. */
+/**
+ * Maximum product of both line counts for a comparison. Above the maximum, all lines between the common start and end
+ * are reported as changed.
+ */
 const PAIRS = 4_000_000;
 
 /** @typedef {{kind: "same" | "added" | "removed", text: string}} Line */
 
-/** The lines of both texts in order; common lines appear once. @param {string} before @param {string} after @returns {Line[]} */
+/**
+ * Returns the lines of both texts in order; common lines appear once.
+ * @param {string} before @param {string} after @returns {Line[]}
+ */
 export function compared(before, after) {
   // An empty text has no lines, and a final line break starts no line.
   const [a, b] = [before, after].map((text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n")));
@@ -21,7 +27,10 @@ export function compared(before, after) {
   ];
 }
 
-/** Compares by the longest common subsequence. @param {string[]} a @param {string[]} b @returns {Line[]} */
+/**
+ * Compares two lists of lines by their longest common subsequence.
+ * @param {string[]} a @param {string[]} b @returns {Line[]}
+ */
 function between(a, b) {
   const width = b.length + 1;
   const isTooMuch = a.length * b.length > PAIRS;

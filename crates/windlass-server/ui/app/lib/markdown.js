@@ -1,4 +1,5 @@
-// Untrusted Markdown: parsed, then sanitized. HTML in it is shown as text, and nothing is fetched for it.
+// Untrusted Markdown: parsed, then sanitized. HTML in the text is shown as text, and the browser sends no request for
+// it.
 
 import createDOMPurify from "../../vendor/dompurify.js";
 import { Marked } from "../../vendor/marked.js";
@@ -6,10 +7,13 @@ import { Marked } from "../../vendor/marked.js";
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** The language of a code block, reduced to characters of a class name. @param {string | undefined} name */
+/** Returns the language of a code block, reduced to characters of a class name. @param {string | undefined} name */
 const language = (name) => (name ?? "").trim().split(/\s/)[0].replace(/[^\w+#.-]/g, "").slice(0, 32);
 
-/** The alignment of a cell as a class: the content security policy forbids inline styles. @param {string | null} align */
+/**
+ * Returns the alignment of a cell as a class: the content security policy forbids inline styles.
+ * @param {string | null} align
+ */
 const aligned = (align) => (align === "right" || align === "center" ? ` class="to-${align}"` : "");
 
 const marked = new Marked({
@@ -38,7 +42,7 @@ const marked = new Marked({
 const ALLOWED = {
   ALLOWED_TAGS: "a b blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr i input li ol p pre s span strong sub sup table tbody td th thead tr ul".split(" "),
   ALLOWED_ATTR: "aria-label checked class data-copy disabled href rel start tabindex target title type".split(" "),
-  // Every attribute's value must match, except attributes that are known not to hold a URL.
+  // The value of every attribute must match, except for attributes that cannot contain a URL.
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#)/i,
   ADD_URI_SAFE_ATTR: ["aria-label", "data-copy", "start", "tabindex", "type"],
   ALLOW_DATA_ATTR: false,
@@ -46,7 +50,7 @@ const ALLOWED = {
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** Attributes of a framed page that hold no URL: layout, and shapes of SVG. */
+/** Attributes of a framed page that contain no URL: layout, and shapes of SVG. */
 const HARMLESS = [
   "align bgcolor border cellpadding cellspacing checked clear color cols colspan datetime dir face headers height hidden high lang low",
   "max media min nowrap open optimum reversed rows rowspan scope size span start tabindex translate type valign width wrap",
@@ -60,19 +64,19 @@ const HARMLESS = [
   "stroke-opacity stroke-width surfacescale tablevalues text-anchor text-decoration text-rendering textlength transform transform-origin",
   "values vector-effect viewbox visibility word-spacing writing-mode x x1 x2 xchannelselector y y1 y2 ychannelselector",
 ].flatMap((names) => names.split(" "));
-/** Attributes that may hold a URL, and the pattern of safe values: a colour or a fragment of the same page. */
+/** Attributes that may contain a URL, and the pattern of safe values: a colour or a fragment of the same page. */
 const PAINTS = ["clip-path", "fill", "filter", "marker-end", "marker-mid", "marker-start", "mask", "stroke"];
 const PAINT = /^(?:[^(\\]|(?:rgb|hsl)a?\(|url\(["']?#)*$/i;
 
 const FRAMED = {
-  // The browser would fetch the URLs in them.
+  // Remove these attributes, because the browser would fetch their URLs.
   FORBID_ATTR: ["background", "poster", "srcset"],
   ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP,
   ADD_URI_SAFE_ATTR: [...HARMLESS, ...PAINTS],
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** A framed page may load `data:` images and nothing else. */
+/** A framed page may load only `data:` images. */
 const POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /** Removes the attributes of an element that would send requests with the user's session. @param {Element} node */
@@ -86,7 +90,10 @@ function confine(node) {
   if (node.tagName === "HEAD") node.before(policy(node.ownerDocument));
 }
 
-/** The policy as a `meta` element; it is inserted before the head, which the sanitizer has already processed. @param {Document} page */
+/**
+ * Inserts the policy as a `meta` element before the head, which the sanitizer has already processed.
+ * @param {Document} page
+ */
 function policy(page) {
   const own = page.createElement("meta");
   own.httpEquiv = "Content-Security-Policy";
@@ -110,7 +117,10 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
 /** Renders Markdown as safe HTML. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
-/** Sanitizes HTML for a frame: removes scripts, forms, and everything that would send a request. @param {string} text @returns {any} */
+/**
+ * Sanitizes HTML for a frame: removes scripts, forms, and all elements and attributes that would send a request.
+ * @param {string} text @returns {any}
+ */
 export function framed(text) {
   isFramed = true;
   try {
@@ -121,8 +131,10 @@ export function framed(text) {
 }
 
 /**
- * Finds an offset at which a growing text can be cut: text before it renders the same for any continuation. 0 if none.
- * @param {string} text @param {number} from the start of the piece @param {number} least its minimum length in characters
+ * Finds an offset at which a growing text can be cut: the text before the offset renders the same for any continuation.
+ * Returns 0 if there is no such offset.
+ * @param {string} text @param {number} from the start of the piece
+ * @param {number} least its minimum length in characters
  */
 export function settled(text, from, least) {
   let fence = "";
@@ -142,7 +154,7 @@ export function settled(text, from, least) {
 /** @type {Promise<any> | null} */
 let highlighter = null;
 
-/** Longest uninterrupted highlighting, in milliseconds: then the event loop runs. */
+/** Maximum time of uninterrupted highlighting, in milliseconds. After this time, the event loop runs. */
 const AT_ONCE_MS = 8;
 
 /** Highlights the code in an element, in small tasks. The first code block loads the library. @param {Element} root */

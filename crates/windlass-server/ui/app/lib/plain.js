@@ -31,7 +31,7 @@ function block(token) {
   }
 }
 
-/** A list item; its further lines are indented. @param {any} item @param {string} mark */
+/** Formats a list item, and indents all lines but the first. @param {any} item @param {string} mark */
 function listed(item, mark) {
   const box = item.task ? (item.checked ? "[x] " : "[ ] ") : "";
   const inside = item.tokens.map(block).filter(Boolean).join(item.loose ? "\n\n" : "\n");

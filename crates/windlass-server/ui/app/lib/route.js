@@ -16,13 +16,13 @@ function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    // The address was cut inside an escape: it matches no page.
+    // The address ends inside an escape, so it matches no page.
     return part;
   }
 }
 
 export const place = signal(read());
-/** Number of navigations to another path: the page then starts at its top. */
+/** Number of navigations to another path. After each one, the page scrolls to the top. */
 export const arrivals = signal(0);
 
 /** Navigates to an address of this app. @param {string} address @param {{replace?: boolean}} [how] */
@@ -42,7 +42,7 @@ export function begin() {
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
     if (link.origin !== location.origin || /^\/(api|auth|ui)\//.test(link.pathname)) return;
-    // The browser handles links within the page.
+    // Let the browser handle links within the page.
     if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
     event.preventDefault();
     go(link.pathname + link.search);

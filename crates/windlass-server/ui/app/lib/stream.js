@@ -4,17 +4,18 @@ import { isAborted, problemOf, send, signedIn, wait } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
-/** The server sends a ping at least every 15 s: after three times that, the connection counts as dead. */
+/**
+ * The server sends a ping at least every 15 s: after three times that interval, the page treats the connection as dead.
+ */
 const SILENCE_MS = 45000;
 
 /** @typedef {{type: string, [name: string]: any}} Update */
 
 /**
- * Follows a stream from a position. Resolves if it is stopped or the server ends the stream; throws if it is rejected.
- * @param {string} path below the API's base
- * @param {string} from the stream starts after this position
- * @param {{told: (updates: Update[]) => void, connected?: (is: boolean) => void}} hear
- * @param {AbortSignal} stop
+ * Follows a stream from a position. Resolves if the caller stops it or the server ends the stream. Throws if the server
+ * rejects the request.
+ * @param {string} path below the API's base @param {string} from the stream starts after this position
+ * @param {{told: (updates: Update[]) => void, connected?: (is: boolean) => void}} hear @param {AbortSignal} stop
  */
 export async function follow(path, from, hear, stop) {
   let position = from;
@@ -34,7 +35,7 @@ export async function follow(path, from, hear, stop) {
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) {
         const problem = await problemOf(answer);
-        // The user signs in again in a dialog; then the stream reconnects.
+        // Wait until the user has signed in again in a dialog, then reconnect.
         if (problem.status === 401) await signedIn(stop);
         else if (problem.status < 500 && problem.status !== 429) throw Object.assign(problem, { final: true });
         throw problem;
@@ -64,9 +65,8 @@ export async function follow(path, from, hear, stop) {
 }
 
 /**
- * The frames of a body, in batches as they arrive. A frame that cannot be parsed is logged and skipped.
- * @param {ReadableStream<Uint8Array>} body
- * @returns {AsyncGenerator<{id: string, update: Update | null}[]>}
+ * Yields the frames of a body, in batches as they arrive. A frame that cannot be parsed is logged and skipped.
+ * @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<{id: string, update: Update | null}[]>}
  */
 async function* framesOf(body) {
   const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();

@@ -14,7 +14,10 @@ export const count = (count) => (count == null ? "–" : NUMBER.format(count));
 /** @param {number | null | undefined} count */
 export const short = (count) => (count == null ? "–" : COMPACT.format(count));
 
-/** A price in US dollars; below one cent it has two significant digits. @param {number | null | undefined} usd */
+/**
+ * Formats a price in US dollars; below one cent, with two significant digits.
+ * @param {number | null | undefined} usd
+ */
 export function money(usd) {
   if (usd == null) return "–";
   if (usd === 0) return "$0";
@@ -25,7 +28,7 @@ export function money(usd) {
 /** @param {number | null | undefined} micro */
 export const microUsd = (micro) => money(micro == null ? null : micro / 1e6);
 
-/** A duration, rounded before its unit is chosen. @param {number | null | undefined} ms */
+/** Formats a duration, rounded before the unit is chosen. @param {number | null | undefined} ms */
 export function length(ms) {
   if (ms == null) return "–";
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
@@ -38,7 +41,7 @@ export function length(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A size, rounded before its unit is chosen. @param {number} bytes */
+/** Formats a size, rounded before the unit is chosen. @param {number} bytes */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   const tenths = Math.round((bytes / 1024) * 10);
@@ -50,7 +53,7 @@ export const clock = (at) => CLOCK.format(at);
 /** @param {number} at */
 export const full = (at) => FULL.format(at);
 
-/** A time in short form: its age, the time of day, or the day. @param {number} at @param {number} [now] */
+/** Formats a time in short form: its age, the time of day, or the day. @param {number} at @param {number} [now] */
 export function when(at, now = Date.now()) {
   const ago = now - at;
   if (ago < 60000) return "now";
@@ -58,7 +61,7 @@ export function when(at, now = Date.now()) {
   return new Date(at).toDateString() === new Date(now).toDateString() ? CLOCK.format(at) : DAY.format(at);
 }
 
-/** The age of a time. @param {number} at @param {number} [now] */
+/** Formats the age of a time. @param {number} at @param {number} [now] */
 export function ago(at, now = Date.now()) {
   const minutes = Math.floor((now - at) / 60000);
   if (minutes < 1) return "just now";
@@ -68,8 +71,9 @@ export function ago(at, now = Date.now()) {
 }
 
 /**
- * The retry of a failed model call: its attempt, and the seconds until it starts. (SK-L6, SK-L7)
- * @param {{attempt: number, most: number, at: number}} retry `attempt`: of the retry; `most`: 0 if unknown; `at`: its start @param {number} [now]
+ * Describes the retry of a failed model call: the attempt's number, and the seconds until it starts. (SK-L6, SK-L7)
+ * @param {{attempt: number, most: number, at: number}} retry `attempt`: of the retry; `most`: 0 if unknown; `at`: its start
+ * @param {number} [now]
  */
 export function retrying({ attempt, most, at }, now = Date.now()) {
   const seconds = Math.ceil((at - now) / 1000);
@@ -82,7 +86,10 @@ export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 const DECIMALS_MAX = 12;
 
-/** Labels of an axis, with enough decimals to differ from their neighbours. @param {number[]} values evenly spaced */
+/**
+ * Returns the labels of an axis, with enough decimals that neighboring labels differ.
+ * @param {number[]} values evenly spaced
+ */
 export function ticks(values) {
   const step = Math.abs((values[1] ?? 0) - (values[0] ?? 0));
   if (step === 0 || step >= 1) return values.map((value) => short(value));
@@ -91,7 +98,10 @@ export function ticks(values) {
   return values.map((value) => value.toFixed(decimals));
 }
 
-/** The heading for a time in a list grouped by age. (SK-U11) @param {number} at @param {number} [now] */
+/**
+ * Returns the heading for a time in a list that is grouped by age. (SK-U11)
+ * @param {number} at @param {number} [now]
+ */
 export function group(at, now = Date.now()) {
   const today = new Date(now).setHours(0, 0, 0, 0);
   const day = 86400000;
@@ -102,7 +112,10 @@ export function group(at, now = Date.now()) {
   return MONTH.format(at);
 }
 
-/** Indents a JSON text without changing its values. Other text is only made visible. @param {string} text */
+/**
+ * Indents a JSON text without changing its values. For any other text, only escapes invisible characters.
+ * @param {string} text
+ */
 export function tidyJson(text) {
   try {
     return written(parse(text));

@@ -12,7 +12,7 @@ import { readRun } from "./run/events.js";
 import { spansOf } from "./run/spans.js";
 import { contentText } from "./timeline.js";
 
-/** Characters of a text that are initially shown. */
+/** Number of characters of a text that are initially shown. */
 const SHOWN = 240;
 
 export function Page() {
@@ -44,7 +44,7 @@ async function parted(fork, stop) {
   const [theirs, own] = await Promise.all([runs(origin.thread).catch(gone), runs(fork)]);
   if (!theirs) return { origin, isGone: true };
   const known = new Set(theirs.data.map((run) => run.id));
-  // Newest first; both share the runs before the fork position.
+  // The lists are sorted newest first; both threads share the runs before the fork position.
   return { origin, a: theirs.data.findLast((run) => run.from > origin.until)?.id, b: own.data.findLast((run) => !known.has(run.id))?.id };
 }
 
@@ -79,7 +79,10 @@ function Two({ a, b, fork }) {
 
 /** @typedef {{name: string, text: string}} Part the label of a span, and its text */
 
-/** The spans of a step, with the model's text, the arguments that were sent, and the results. @param {import("./run/spans.js").Step | undefined} step @returns {Part[]} */
+/**
+ * Returns the spans of a step, with the model's text, the arguments that were sent, and the results.
+ * @param {import("./run/spans.js").Step | undefined} step @returns {Part[]}
+ */
 function told(step) {
   return (step?.spans ?? []).flatMap((span) => {
     const { name, state, more, call } = span;
@@ -95,7 +98,7 @@ function told(step) {
 /** @param {{parts: Part[]}} props */
 const Step = ({ parts }) => html`${parts.map((part, at) => html`<div class="told" key=${at}><span>${part.name}</span>${part.text && html`<${Text} text=${part.text} />`}</div>`)}`;
 
-/** A text, shortened until the user expands it. @param {{text: string}} props */
+/** Shows a text, shortened until the user expands it. @param {{text: string}} props */
 function Text({ text }) {
   const [whole, setWhole] = useState(false);
   const isLong = text.length > SHOWN;
@@ -103,7 +106,7 @@ function Text({ text }) {
     ${isLong && html`<button type="button" class="plain" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>${whole ? "Show less" : `Show all ${count(text.length)} characters`}</button>`}`;
 }
 
-/** The final answers, line by line. @param {{ends: string[], names: string[]}} props */
+/** Shows the final answers, line by line. @param {{ends: string[], names: string[]}} props */
 function Ends({ ends: [one, other], names }) {
   if (one === "" && other === "") return html`<p class="empty">Neither run has a final answer.</p>`;
   // A final line break does not count as a line.

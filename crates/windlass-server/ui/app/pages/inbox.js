@@ -24,7 +24,11 @@ export function Page() {
   </div>`;
 }
 
-/** The counts above the list, which contains both kinds so that a new request never moves the others. @param {number} own @param {number} others */
+/**
+ * Returns the text with both counts above the list. The list contains both kinds, so that a new request never moves the
+ * other requests.
+ * @param {number} own @param {number} others
+ */
 function said(own, others) {
   const first = own === 0 ? "No requests for you" : own === 1 ? "1 request for you" : `${own} requests for you`;
   return `${first}${others > 0 ? `, ${others} for others` : ""}.`;

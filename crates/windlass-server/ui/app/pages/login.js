@@ -1,4 +1,4 @@
-// Sign-in, and registration if the server allows it. After a session has ended, it is shown above the page.
+// Sign-in, and registration if the server allows it. After a session has ended, the form is shown above the page.
 
 import { BASE, get, post, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -31,7 +31,7 @@ export function Login({ again = false }) {
   };
   const turn = () => {
     setRegistering(!registering);
-    // The error belongs to the other form.
+    // Clear the error, because it belongs to the other form.
     setWrong(null);
   };
   const open = options?.registration === "open";

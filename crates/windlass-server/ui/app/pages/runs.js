@@ -13,10 +13,10 @@ import { When } from "../view/ticking.js";
 import { isEnd, readEvents, readRun } from "./run/events.js";
 import { Timeline } from "./timeline.js";
 
-/** A model's name with a line-break opportunity after its provider. @param {string | null | undefined} name */
+/** Returns a model's name with a line-break opportunity after the provider. @param {string | null | undefined} name */
 const breakable = (name) => name?.replace("/", "/\u200b");
 
-/** The page: a list, or one run. */
+/** The page: the list of runs, or one run. */
 export function Page() {
   const [, run] = place.value.parts;
   return run ? html`<${One} key=${run} id=${run} />` : html`<${List} />`;
@@ -31,7 +31,7 @@ const STANDS = [
   ["cancelled", "cancelled"],
 ];
 
-/** The status of a run for its colour, and its label. @param {any} run */
+/** Returns the status of a run for its color, and its label. @param {any} run */
 function standing(run) {
   const state = run.status ?? (run.waits ? "waiting" : "active");
   return [state, STANDS.find(([name]) => name === state)?.[1] ?? state];
@@ -60,7 +60,7 @@ function List() {
 }
 
 /**
- * The runs of one filter. Another filter has a new component, so that no state is kept.
+ * The runs of one filter. Each filter has a new component instance, so that no state is kept.
  * @typedef {{thread: string | null, all: true | null, status: string | null}} Filter
  * @param {{filter: Filter, chosen: string[], choose: (id: string) => void, onAll: () => void}} props
  */
@@ -98,10 +98,10 @@ function Stand({ run }) {
   return html`<span class="state" data-state=${state}>${words}</span>`;
 }
 
-/** Delay of a retry after a failed read. */
+/** Delay of a retry after a failed read, in milliseconds. */
 const AGAIN_MS = 2000;
 
-/** Loads a run, and follows it until it ends. @param {string} id */
+/** Loads a run, and follows the run until it ends. @param {string} id */
 function useRun(id) {
   const read = useLoaded((stop) => readRun(id, stop), [id]);
   const [later, setLater] = useState(/** @type {Awaited<ReturnType<typeof readRun>> | null} */ (null));
@@ -120,7 +120,7 @@ function useRun(id) {
       setLater(now);
       if (more.events.some(isEnd)) stop.abort();
     };
-    /** Retries until a read works: the stream announces the end of the run only once. */
+    /** Retries until a read succeeds: the stream announces the end of the run only once. */
     const caughtUp = async () => {
       for (;;) {
         try {
@@ -132,7 +132,10 @@ function useRun(id) {
         }
       }
     };
-    /** Reads on after a recorded event. Deltas are ignored: they are not in the journal. @param {import("../lib/stream.js").Update[]} updates */
+    /**
+     * Reads the next events after the stream reports a recorded event. Ignores deltas, which are not in the journal.
+     * @param {import("../lib/stream.js").Update[]} updates
+     */
     const told = (updates) => {
       if (updates.some((update) => update.run === id && !/delta$|snapshot$/.test(update.type))) line = line.then(caughtUp).catch(() => {});
     };
@@ -161,7 +164,7 @@ function One({ id }) {
   </div>`;
 }
 
-/** The parent of a fork, with a link to compare both. @param {{thread: string}} props */
+/** Shows the parent of a fork, with a link to compare both. @param {{thread: string}} props */
 function Origin({ thread }) {
   const read = useLoaded((stop) => get(`/threads/${thread}`, { stop }), [thread]);
   const origin = read.value?.forked_from;

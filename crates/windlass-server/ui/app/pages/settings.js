@@ -1,4 +1,4 @@
-// The user's settings, and those of the workspace for administrators.
+// The user's settings and, for administrators, the settings of the workspace.
 
 import { html } from "../lib/html.js";
 import { place } from "../lib/route.js";

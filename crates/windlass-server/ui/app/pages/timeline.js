@@ -34,14 +34,14 @@ function Bar({ span, thread, left, width }) {
   </details>`;
 }
 
-/** Usage of a reply in short form. @param {any} more */
+/** Formats the usage of a reply in short form. @param {any} more */
 function figures(more) {
   if (!more?.usage) return "";
   const { input, output, cached } = more.usage;
   return `${short(input)} in${cached ? ` (${short(cached)} cached)` : ""}, ${short(output)} out${more.cost == null ? "" : `, ${microUsd(more.cost)}`}`;
 }
 
-/** A model call. @param {{span: import("./run/spans.js").Span, thread: string}} props */
+/** Shows a model call. @param {{span: import("./run/spans.js").Span, thread: string}} props */
 function Asked({ span, thread }) {
   const more = span.more ?? {};
   const texts = (more.message?.blocks ?? []).filter((/** @type {any} */ block) => block.kind === "text");
@@ -51,7 +51,10 @@ function Asked({ span, thread }) {
     <${Prompt} thread=${thread} seq=${span.event.seq} usage=${more.usage} />`;
 }
 
-/** A tool call: the arguments that were sent, and the model's if they differ. @param {{span: import("./run/spans.js").Span, call: import("./run/spans.js").Call}} props */
+/**
+ * Shows a tool call: the arguments that were sent, and the model's arguments if they differ.
+ * @param {{span: import("./run/spans.js").Span, call: import("./run/spans.js").Call}} props
+ */
 function Called({ span, call }) {
   const more = span.more ?? {};
   const changed = { "": "", repaired: "repaired", edited: `edited by ${nameOf(call.by)}` }[call.changed];

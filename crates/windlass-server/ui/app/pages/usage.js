@@ -30,7 +30,7 @@ export function Page() {
   const read = useLoaded(async (stop) => {
     const known = RANGES.find(([name]) => name === range);
     const [, span, part] = known ?? ["", 0, 60000];
-    // Intervals start at multiples of their length, because the store keeps sums for those.
+    // Intervals start at multiples of their length, because the store has precomputed sums for such intervals.
     const end = Math.ceil(Date.now() / part) * part;
     const from = known ? end - span : utc(begins);
     const until = known ? end : utc(ends);

@@ -7,9 +7,12 @@ import { zone } from "./outgoing.js";
  * @typedef {import("./entry.js").Entry} Entry
  */
 
-/** The user's messages of a run, from its first message. @param {Conversation} conversation @param {string} run */
+/**
+ * Returns the user's messages of a run, from its first message.
+ * @param {Conversation} conversation @param {string} run
+ */
 export async function saidIn(conversation, run) {
-  // The first message of a run with many steps may be on an older page.
+  // If a run has many steps, its first message may be on an older page.
   while (conversation.hasOlder.value && conversation.entries.value[0]?.run === run) await conversation.older();
   return conversation.entries.value.filter((one) => one.role === "user" && one.run === run);
 }
@@ -20,7 +23,10 @@ export function words(said) {
   return said.map((one) => one.text).join("\n\n");
 }
 
-/** The options of a message that repeats others: model, mode, attachments and time zone. @param {string} thread of the messages @param {Entry[]} said */
+/**
+ * Returns the options of a message that repeats earlier messages: model, mode, attachments and time zone.
+ * @param {string} thread of the messages @param {Entry[]} said
+ */
 export function along(thread, said) {
   const { model, mode } = said[0] ?? { model: "", mode: "" };
   const attachments = said.filter((one) => one.media.length > 0).map((one) => ({ thread, message: one.seq }));

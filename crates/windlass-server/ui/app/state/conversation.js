@@ -1,6 +1,6 @@
 // One conversation: its state, folded from its messages and then from each event of its stream.
 //
-// The browser stores nothing of it: a reload reads the journal again, also in the middle of a reply.
+// The browser stores no part of it: a reload reads the journal again, even during a reply.
 
 import { get, isAborted, post, Problem, query, signedIn, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
@@ -16,17 +16,17 @@ import { Sending } from "./sending.js";
 import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
 
-/** Messages of the first page, and of each older page. */
+/** Number of messages of the first page, and of each older page. */
 const FIRST_PAGE = 50;
 const PAGE = 200;
-/** Delay of a retry after a failed read. */
+/** Delay of a retry after a failed read, in milliseconds. */
 const AGAIN_MS = 3000;
-/** Longest time that updates wait for an animation frame: a hidden page has none. */
+/** Maximum time that updates wait for an animation frame, in milliseconds: a hidden page has no frames. */
 const UNSEEN_MS = 250;
-/** How often the figures of the current reply are updated. (SK-U9) */
+/** Interval between updates of the current reply's figures, in milliseconds. (SK-U9) */
 const PULSE_MS = 200;
 
-/** Whether the error is temporary, so that a retry makes sense. @param {unknown} error */
+/** Whether the error is temporary, so that a retry may succeed. @param {unknown} error */
 export const passes = (error) => !(error instanceof Problem) || error.status >= 500;
 
 /** Whether the user owns or administers a conversation. @param {string} owner */
@@ -80,7 +80,7 @@ export class Conversation {
     /** The active run. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
     this.run = signal(null);
     this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
-    /** Whether the user owns or administers it. Other readers see it because it is shared. */
+    /** Whether the user owns or administers the conversation. Other readers see it because it is shared. */
     this.isMine = computed(() => looksAfter(this.owner.value));
     /** Whether a reply is streaming and no interrupt is open. */
     this.isStreaming = computed(() => this.live.value !== null && this.status.value === "running" && this.open.value.length === 0);
@@ -94,11 +94,18 @@ export class Conversation {
     this.sending = new Sending(id, (message) => this.entries.value.some((one) => one.id === message) || this.line.find(message) !== undefined);
     /** @type {Map<string, Call>} */
     this.calls = new Map();
-    /** Results whose calls are on an older page, by run and call id. @type {Map<string, {content: any[], error: boolean}>} */
+    /**
+     * Tool results whose calls are on an older page, by run and call id.
+     * @type {Map<string, {content: any[], error: boolean}>}
+     */
     this.unclaimed = new Map();
     /** The calls that interrupts refer to. @type {import("../../vendor/signals.js").Signal<Map<string, Call>>} */
     this.asking = signal(new Map());
-    /** Messages newer than the head that was read: the event that takes one from the queue has only its id. @type {Map<string, any>} */
+    /**
+     * Messages newer than the head that was read. The event that takes a message from the queue contains only the
+     * message's id.
+     * @type {Map<string, any>}
+     */
     this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];
@@ -128,7 +135,7 @@ export class Conversation {
       } catch (error) {
         if (this.stop.signal.aborted) return;
         if (error instanceof Problem && error.status === 401) {
-          // The user signs in again in a dialog; then the conversation is read again.
+          // Wait until the user has signed in again in a dialog, then read the conversation again.
           await signedIn(this.stop.signal).catch(() => {});
           continue;
         }
@@ -139,7 +146,7 @@ export class Conversation {
     }
   }
 
-  /** Reads the conversation, and returns the position of the journal that this state has. @returns {Promise<number>} */
+  /** Reads the conversation, and returns the journal position of the loaded state. @returns {Promise<number>} */
   async load() {
     const stop = this.stop.signal;
     const thread = await get(`/threads/${this.id}`, { stop });
@@ -149,7 +156,7 @@ export class Conversation {
     const chosen = await this.lastChosen(page.data, isMine);
     const growing = this.live.value;
     batch(() => {
-      // The owner makes the composer appear, which needs the model and mode of the last message.
+      // Set the owner together with `chosen`: the owner makes the composer appear, which needs the last model and mode.
       this.owner.value = thread.owner;
       this.title.value = thread.title ?? "";
       this.origin.value = thread.forked_from;
@@ -169,10 +176,10 @@ export class Conversation {
       this.run.value = going && { id: going.id, since: going.since };
       this.retry.value = null;
       if (going?.failed) this.failed(going.failed);
-      // Keep a reply that is already shown: the stream sends its text again, but only after it has connected.
+      // Keep a reply that is already shown: the stream sends its text again only after it has connected.
       if (growing && growing.begun === going?.step?.seq) this.add(growing);
       else if (going?.step) this.step(going.step);
-      // The results of a step are in a message only after the last of them has arrived.
+      // A message contains the results of a step only after the last result has arrived.
       for (const event of going?.after ?? []) if (event.type === "tool.finished") this.hear(event);
       this.failure.value = null;
       this.ready.value = true;
@@ -186,12 +193,12 @@ export class Conversation {
   /** Model and mode of the last message, queued or delivered. @param {any[]} messages @param {boolean} isMine */
   async lastChosen(messages, isMine) {
     const of = (/** @type {string} */ field) => messages.findLast((message) => message.role === "user" && message[field])?.[field];
-    // The message of a run with many steps may be on an older page.
+    // If a run has many steps, its message may be on an older page.
     const runs = of("model") || !isMine ? [] : (await get(`/runs${query({ thread: this.id, limit: 1 })}`, { stop: this.stop.signal })).data;
     return { model: of("model") ?? runs[0]?.model ?? "", mode: of("mode") ?? "" };
   }
 
-  /** Stops following it. The run continues on the server. */
+  /** Stops following the conversation. The run continues on the server. */
   end() {
     this.stop.abort();
     cancelAnimationFrame(this.frame);
@@ -234,7 +241,7 @@ export class Conversation {
   read(messages) {
     /** @type {Entry[]} */
     const entries = [];
-    /** The last call by id: a model may reuse an id. @type {Map<string, Call>} */
+    /** The last call with each id: a model may reuse an id. @type {Map<string, Call>} */
     const asked = new Map();
     const later = this.unclaimed;
     this.unclaimed = new Map();
@@ -316,7 +323,7 @@ export class Conversation {
         break;
       case "run.started":
         this.run.value = { id: update.run, since: update.at };
-        // Without its own models it is the agent of the run before.
+        // Without models in the event, the run has the agent of the run before.
         this.chosen.value = { model: update.agent?.models?.[0] ?? this.chosen.value.model, mode: update.options?.mode ?? "agent" };
         break;
       case "message.received":
@@ -467,10 +474,10 @@ export class Conversation {
     this.entries.value = [...this.entries.value, entry];
   }
 
-  /** Reads its open interrupts. */
+  /** Reads the conversation's open interrupts. */
   ask() {
     if (!this.isMine.value) return;
-    // The request in flight may return an older state than this call must show.
+    // The request in flight may return an older state than the one that this call must show.
     this.askAgain = this.asked !== undefined;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
       .then((page) => {

@@ -32,7 +32,7 @@ export function draftOf(name) {
     const kept = JSON.parse(sessionStorage.getItem(place(name)) ?? "null");
     if (typeof kept?.text === "string") return { text: kept.text, sent: [kept.sent ?? []].flat() };
   } catch {
-    // Without session storage there are no drafts.
+    // Without session storage, there are no drafts.
   }
   return { text: "", sent: [] };
 }
@@ -54,9 +54,9 @@ export function addToDraft(name, text) {
 }
 
 /**
- * Splits a text into the unchanged messages that it begins with and the rest, which is a new message.
- * @template {Sent & {files: File[]}} S
- * @param {S[]} sent @param {{text: string, files: File[]}} now @param {(one: S) => boolean} fits whether a message can be sent again unchanged
+ * Splits a text into the unchanged messages at its start, and the rest, which is a new message.
+ * @template {Sent & {files: File[]}} S @param {S[]} sent @param {{text: string, files: File[]}} now
+ * @param {(one: S) => boolean} fits whether a message can be sent again unchanged
  * @returns {{again: S[], text: string, files: File[]}}
  */
 export function parted(sent, { text, files }, fits) {

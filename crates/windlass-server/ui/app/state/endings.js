@@ -21,7 +21,7 @@ export const keep = () =>
 /** @param {string} thread @param {string | null} title */
 async function tell(thread, title) {
   const run = (await get(`/runs${query({ thread, limit: 1 })}`)).data[0];
-  // A cancelled run needs no notification, because a user stopped it. Interrupts have notifications elsewhere.
+  // A cancelled run needs no notification, because a user stopped it. `state/inbox.js` notifies of interrupts.
   const how = { done: "The run is done.", failed: "The run failed." }[/** @type {string} */ (run?.status)];
   if (!how) return;
   notify({ title: title || "Untitled conversation", body: how, tag: run.id, address: `/chat/${thread}` });

@@ -1,27 +1,30 @@
-// The entries of a conversation, and the tool calls in them. Each has a signal for its changes, so that an update does not
-// render a long conversation again.
+// The entries of a conversation, and the tool calls in them. Each entry and each call has a signal for its changes, so
+// that an update does not render a long conversation again.
 
 import { signal } from "../lib/html.js";
 import { limitAmount, limitName } from "../lib/limits.js";
 import { sentence } from "../lib/words.js";
 
-/** The text blocks, joined. @param {any[]} blocks */
+/** Returns the text of all text blocks, joined. @param {any[]} blocks */
 export const textOf = (blocks) =>
   blocks
     .filter((block) => block.kind === "text")
     .map((block) => wordsOf(block.text))
     .join("\n\n");
 
-/** An inline text, or a placeholder for an offloaded one. @param {any} text @returns {string} */
+/** Returns an inline text, or a placeholder for an offloaded text. @param {any} text @returns {string} */
 export function wordsOf(text) {
   if (typeof text === "string") return text;
   return text?.blob || text?.digest ? `[long text, not loaded: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
 }
 
-/** Whether all texts are inline: a page of messages is bounded in size and refers to further texts. @param {any[]} blocks */
+/**
+ * Whether all texts are inline: a page of messages has a size limit, and only refers to further texts.
+ * @param {any[]} blocks
+ */
 export const isWhole = (blocks) => blocks.every((block) => block.kind !== "text" || typeof block.text === "string");
 
-/** Participles of the answers to a call. Answers to a limit have none. @type {Record<string, string>} */
+/** Participles of the answers to a call. Answers to a limit have no participle. @type {Record<string, string>} */
 const WORDS = { approve: "approved", edit: "edited", deny: "denied", reply: "replied", done: "done", retry: "retried", fail: "failed" };
 
 /** @typedef {{by: string, at: number, word: string, selected?: string}} Answered An answer to a call: `word` is its participle, `selected` the chosen option. */
@@ -36,7 +39,7 @@ export class Call {
     this.index = known.index;
     this.id = known.id ?? "";
     this.tool = name;
-    /** Name of the tool server; known only after the call has asked. */
+    /** Name of the tool server; known only after the call has opened an interrupt. */
     this.server = "";
     this.args = known.arguments ? wordsOf(known.arguments) : args;
     /** The model's arguments if they differ from `args`; otherwise empty. */
@@ -48,13 +51,13 @@ export class Call {
     this.error = Boolean(known.error);
     this.durationMs = known.duration_ms ?? 0;
     this.interrupt = known.interrupt ?? "";
-    /** Kind of its open interrupt, if this page has received the event. */
+    /** Kind of the call's open interrupt, if this page has received the event. */
     this.asks = "";
     this.progress = "";
     this.until = known.until ?? 0;
-    /** Time of its last event; 0 if it was read from the history. */
+    /** Time of the call's last event; 0 if the call was read from the history. */
     this.at = 0;
-    /** The rule of the gate's verdict. @type {string} */
+    /** The rule that determined the gate's verdict. @type {string} */
     this.rule = known.rule ?? "";
     /** The preview that was shown for approval. */
     this.preview = wordsOf(known.preview);
@@ -112,7 +115,7 @@ export class Call {
     return word ? { answered: { by, at, word, ...(answer.selected ? { selected: answer.selected } : {}) } } : {};
   }
 
-  /** Arguments that replace the model's. @param {any} args */
+  /** Sets arguments that replace the model's arguments. @param {any} args */
   sentAs(args) {
     return { args: wordsOf(args), asked: this.asked || this.args };
   }
@@ -128,7 +131,7 @@ export class Call {
     });
   }
 
-  /** The state for display; for a finished call, its outcome. */
+  /** Returns the state for display; for a finished call, its outcome. */
   get standing() {
     if (this.state !== "done") return this.state;
     if (this.outcome === "denied") return "denied";
@@ -164,7 +167,7 @@ export class Entry {
     this.status = known.status ?? "complete";
     /** Why the model stopped. @type {any} */
     this.stop = known.stop ?? null;
-    /** Seq of the `step.started` that its deltas refer to. */
+    /** Position (`seq`) of the `step.started` that the deltas of this entry refer to. */
     this.begun = 0;
     /** @type {Part[]} */
     this.parts = [];
@@ -180,7 +183,7 @@ export class Entry {
     /** When this page received the step's start and its first delta; 0 if the page was opened later. */
     this.heardAt = 0;
     this.firstAt = 0;
-    /** Characters of its deltas, and of those in the snapshot. */
+    /** Number of characters in all deltas of the step, and in those that the snapshot contains. */
     this.size = 0;
     this.sizeBefore = 0;
     this.trouble = "";
@@ -213,7 +216,7 @@ export class Entry {
     return entry;
   }
 
-  /** The note for an event; null for most. @param {any} update */
+  /** Returns the note for an event, or null for most events. @param {any} update */
   static remark(update) {
     const note = (/** @type {string} */ tone, /** @type {string} */ text) => Entry.note(`n${update.seq}`, tone, text, update);
     const ends = (/** @type {string} */ tone, /** @type {string} */ text) => Object.assign(note(tone, text), { ends: true });
@@ -278,7 +281,7 @@ export class Entry {
     return [...this.calls()].filter((call) => call.id && (call.result || call.state !== "waiting")).map((call) => [call.id, call]);
   }
 
-  /** An attempt at the step starts; the output of an earlier attempt is dropped. @param {any} update */
+  /** Starts an attempt at the step, and drops the output of an earlier attempt. @param {any} update */
   begin(update) {
     if (this.status === "complete") return;
     const fresh = { parts: [], trouble: "", firstAt: 0, size: 0, sizeBefore: 0 };
@@ -293,7 +296,7 @@ export class Entry {
       this.parts = [];
       this.size = 0;
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
-      // A first thought that is still open started with the step. The durations of the others are unknown.
+      // A first thought that is still open started with the step. The durations of the other thoughts are unknown.
       const last = this.parts.at(-1);
       for (const thought of this.thoughts()) Object.assign(thought, { since: thought === last && this.parts.length === 1 ? this.at : 0, ms: 0 });
       this.sizeBefore = this.size;
@@ -314,7 +317,7 @@ export class Entry {
       if (known?.type === "call") {
         known.call.change({ args: known.call.args + args, tool: known.call.tool || name || "" });
       } else {
-        // Numbered as in the reply, so that an opened card stays the same card.
+        // Number the calls as the reply does, so that an opened card stays the same card.
         const index = [...this.calls()].length;
         this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index, state: "writing" }, name ?? "", args) };
       }
@@ -322,7 +325,7 @@ export class Entry {
     else this.parts[at] = type === "reasoning" ? { type, text, since: Date.now(), ms: 0 } : { type: "text", text };
   }
 
-  /** The step's reply is complete. @param {any} update */
+  /** Handles the complete reply of the step. @param {any} update */
   reply(update) {
     this.status = "complete";
     this.seq = update.seq;

@@ -9,14 +9,14 @@ import { signal } from "../lib/html.js";
  * @typedef {Last & {tokens: number}} Pulse figures of the current reply, with tokens estimated from characters
  */
 
-/** Estimated characters per token. */
+/** Estimated number of characters per token. */
 const CHARS_OF_A_TOKEN = 4;
-/** Shortest reply that has a rate. */
+/** Minimum duration of a reply that has a rate, in milliseconds. */
 const LEAST_MS = 50;
 
-/** Least time between two reads of a sum. */
+/** Minimum time between two reads of a sum, in milliseconds. */
 const STANDS_MS = 1000;
-/** Delay of a retry after a failed read. */
+/** Delay of a retry after a failed read, in milliseconds. */
 const AGAIN_MS = 3000;
 
 /** Usage of all runs of a conversation, including runs whose messages are not loaded. */
@@ -31,7 +31,7 @@ export class Sums {
     this.again = false;
   }
 
-  /** Reads the sum now, or after `STANDS_MS` since the last read. Requests in between share one read. */
+  /** Reads the sum now, or `STANDS_MS` after the last read. Concurrent callers share one read. */
   async read() {
     this.again = true;
     if (this.reading) return;
@@ -72,13 +72,19 @@ function rate(tokens, tookMs, ttftMs) {
   return ms > LEAST_MS && tokens > 0 ? (tokens * 1000) / ms : null;
 }
 
-/** Figures of a reply; null if it has no usage. @param {import("./entry.js").Entry} entry @returns {Last | null} */
+/**
+ * Returns the figures of a reply, or null if the reply has no usage.
+ * @param {import("./entry.js").Entry} entry @returns {Last | null}
+ */
 export function took({ usage, durationMs, ttftMs }) {
   if (!usage || durationMs === null) return null;
   return { ttftMs, tookMs: durationMs, perSecond: rate(usage.output ?? 0, durationMs, ttftMs) };
 }
 
-/** Figures of the current reply. @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse} */
+/**
+ * Returns the figures of the current reply.
+ * @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse}
+ */
 export function pulse(entry, now) {
   const tokens = Math.round(entry.size / CHARS_OF_A_TOKEN);
   const heard = Math.round((entry.size - entry.sizeBefore) / CHARS_OF_A_TOKEN);

@@ -9,7 +9,7 @@ import { before } from "./journal.js";
 import { done, failed, warn } from "./notices.js";
 import { forget } from "./outgoing.js";
 
-/** Files that a notice names. */
+/** Maximum number of files that a notice names. */
 const NAMED = 3;
 
 /**
@@ -38,10 +38,13 @@ export async function fork(thread, at) {
   return made.id;
 }
 
-/** Creates it and sends its first message. @param {string} thread @param {number} at @param {First} first @returns {Promise<string>} */
+/**
+ * Creates the conversation, and sends its first message.
+ * @param {string} thread @param {number} at @param {First} first @returns {Promise<string>}
+ */
 export async function continueWith(thread, at, { text, options, key, files }) {
   const made = await fork(thread, at);
-  // If the message cannot be sent, it is kept as the draft of the new conversation.
+  // Keep the message as the draft of the new conversation, in case it cannot be sent.
   keepDraft(made, text, [{ text, model: null, mode: null, options, key }]);
   try {
     await post(`/threads/${made}/messages`, { message: text, ...options }, { once: key });
@@ -49,7 +52,7 @@ export async function continueWith(thread, at, { text, options, key, files }) {
     if (files) await forget(files);
   } catch (error) {
     failed(error);
-    // A rejected message is sent again with its files. If the message may have arrived, it already refers to them.
+    // A rejected message is sent again with its files. If the message may have arrived, it already refers to the files.
     if (files && !isOpen(error)) {
       keepDraft(made, text);
       keepFiles(made, files);

@@ -30,7 +30,7 @@ export async function load() {
   const before = changes;
   /** @type {{data: Interrupt[]}} */
   const { data: open } = await all("/interrupts");
-  // A local change during the read makes it stale. An interrupt that moved between two pages appears twice.
+  // A local change during the read makes it stale. An interrupt that moved between two pages may appear twice.
   if (changes !== before) return load();
   show([...new Map(open.map((one) => [one.id, one])).values()]);
   isFirst = false;
@@ -45,7 +45,7 @@ export function replace(thread, open) {
 
 /**
  * Shows the open interrupts, oldest first, so that a new one never moves the others. An unchanged interrupt keeps its
- * object and is not rendered again.
+ * object, so that Preact does not render it again.
  * @param {Interrupt[]} open
  */
 function show(open) {
@@ -58,10 +58,16 @@ function show(open) {
   announce();
 }
 
-/** Since when each run has had open interrupts: the order must not change if one of them is answered. @type {Map<string, number>} */
+/**
+ * The time since which each run has had open interrupts. The order must not change if one interrupt is answered.
+ * @type {Map<string, number>}
+ */
 const begun = new Map();
 
-/** Orders by run, oldest first; within a run by its calls, as the server returns them. @param {Interrupt[]} open */
+/**
+ * Orders interrupts by run, oldest first; within a run, by its calls, as the server returns them.
+ * @param {Interrupt[]} open
+ */
 function ordered(open) {
   /** @type {Map<string, Interrupt[]>} */
   const runs = new Map();
@@ -93,7 +99,10 @@ export async function answer(open, answer, grant) {
   settled([given]);
 }
 
-/** Removes closed interrupts. One that needs further approvals stays. @param {{interrupt: string, state: string}[]} answered */
+/**
+ * Removes closed interrupts. Keeps interrupts that need further approvals.
+ * @param {{interrupt: string, state: string}[]} answered
+ */
 function settled(answered) {
   const closed = new Set(answered.filter((one) => one.state === "closed").map((one) => one.interrupt));
   changes += 1;

@@ -3,7 +3,7 @@
 import { visible } from "../lib/exact.js";
 import { limitName } from "../lib/limits.js";
 
-/** A one-line summary. @param {import("./inbox.js").Interrupt} open */
+/** Returns a one-line summary of an open interrupt. @param {import("./inbox.js").Interrupt} open */
 export function summary(open) {
   switch (open.kind) {
     case "approval":
@@ -25,7 +25,11 @@ export function summary(open) {
   }
 }
 
-/** The file that a call would create or change, if its preview is a diff of one; otherwise "run". @param {unknown} preview */
+/**
+ * Returns the effect of a call: the file that it would create or change if its preview is a file's diff, otherwise
+ * "run".
+ * @param {unknown} preview
+ */
 function effectOf(preview) {
   const head = typeof preview === "string" ? /^--- (.*)\n\+\+\+ b\/(.*) \(\d+ bytes/.exec(preview) : null;
   return head ? `${head[1] === "/dev/null" ? "create" : "change"} ${visible(head[2])}` : "run";

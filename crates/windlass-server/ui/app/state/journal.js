@@ -2,14 +2,17 @@
 
 import { get, query } from "../lib/api.js";
 
-/** Events per request. */
+/** Maximum number of events per request. */
 const EVENTS = 500;
 /** Events that change the progress of a run. */
 const MARKS = ["run.started", "run.finished", "run.withdrawn", "step.started", "step.replied", "step.failed"];
 /** Events that add a message to the history. */
 const SAID = ["message.received", "message.taken"];
 
-/** The events after one position up to another. @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop] */
+/**
+ * Returns the events after one position, up to another position.
+ * @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop]
+ */
 async function events(thread, after, until, stop) {
   /** @type {any[]} */
   const all = [];
@@ -23,10 +26,10 @@ async function events(thread, after, until, stop) {
 }
 
 /**
- * The run that is active at a position of the journal. `step` is its `step.started` if that has no reply yet, `failed`
- * the `step.failed` that the run retries, `after` the events after it up to the position. The list of runs has the start
- * time. The run may have ended since the position was read, so the events decide. A reader of a shared conversation has
- * no list of runs.
+ * Returns the run that is active at a position of the journal. `step` is the run's `step.started` if the step has no
+ * reply yet; `failed` is the `step.failed` that the run retries; `after` contains the events after the step's start, up
+ * to the position. The list of runs has the start time. The run may have ended since the position was read, so the
+ * events decide. A reader of a shared conversation has no list of runs.
  * @param {string} thread @param {number} head @param {boolean} isMine @param {AbortSignal} stop
  */
 export async function underWay(thread, head, isMine, stop) {
@@ -53,7 +56,10 @@ export async function underWay(thread, head, isMine, stop) {
  * The retry of a failed model call: its attempt, the maximum (0 if not recorded), and its start.
  */
 
-/** The attempt that follows a `step.failed`; null if none does. @param {any} failed @param {number} [now] @returns {Retry | null} */
+/**
+ * Returns the attempt that follows a `step.failed`, or null if no attempt follows.
+ * @param {any} failed @param {number} [now] @returns {Retry | null}
+ */
 export function retryOf({ attempt = 1, attempts_max: most = 0, retry_at: at, at: failedAt }, now = Date.now()) {
   if (!at && !most) return null;
   // The clocks of server and browser may differ: the countdown is never longer than the server's delay.
@@ -61,15 +67,15 @@ export function retryOf({ attempt = 1, attempts_max: most = 0, retry_at: at, at:
 }
 
 /**
- * The position before a message, where a fork may start. A message that steered an active run has none, because a run
- * cannot be forked in the middle.
+ * Returns the position before a message, where a fork may start. A message that steered an active run has no such
+ * position, because a run cannot be forked in the middle.
  * @param {string} thread @param {number} seq
  */
 export async function before(thread, seq) {
   let steers = false;
   for (let until = seq - 1; until > 0; until -= EVENTS) {
     const from = Math.max(0, until - EVENTS);
-    // Unknown at first, unless the thread begins here: then no run is active.
+    // Initially unknown, unless the thread begins at this position: then no run is active.
     let active = from === 0 ? false : null;
     let at = 0;
     let last = from;
@@ -90,7 +96,7 @@ export async function before(thread, seq) {
   throw new Error("Nothing comes before this message. Start a new conversation instead.");
 }
 
-/** The position where the run of an answer has ended. @param {string} thread @param {number} seq */
+/** Returns the position at which the run of an answer has ended. @param {string} thread @param {number} seq */
 export async function behind(thread, seq) {
   for (let from = seq - 1; ; ) {
     const page = await get(`/threads/${thread}/events${query({ after: from, limit: EVENTS })}`);

@@ -41,13 +41,13 @@ export class Line {
     this.waiting.value = this.waiting.value.map((one) => (one.id === id ? { ...one, blocks, text: textOf(blocks) } : one));
   }
 
-  /** Moves a message to the front: it is delivered when the cancelled run has ended. @param {string} id */
+  /** Moves a message to the front: the message is delivered when the cancelled run has ended. @param {string} id */
   promote(id) {
     const first = this.find(id);
     if (first) this.waiting.value = [{ ...first, place: "after_cancel" }, ...this.waiting.value.filter((one) => one !== first)];
   }
 
-  /** Reads the place of each message, which the list of messages does not contain. */
+  /** Reads the delivery time (`place`) of each message, which the list of messages does not contain. */
   async places() {
     if (this.waiting.value.every((one) => one.place)) return;
     const page = await get(this.path, { stop: this.stop }).catch(() => ({ data: [] }));

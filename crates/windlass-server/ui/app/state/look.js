@@ -10,7 +10,7 @@ function kept(name, usual) {
   try {
     value = localStorage.getItem(`windlass.${name}`) ?? usual;
   } catch {
-    // Without local storage the default applies.
+    // Without local storage, the default applies.
   }
   const own = signal(value);
   own.subscribe((value) => {
@@ -26,11 +26,11 @@ function kept(name, usual) {
 export const theme = kept("theme", "auto");
 export const density = kept("density", "comfortable");
 export const sendBy = kept("send", "enter");
-/** Whether single letters are shortcuts: users of speech input must be able to turn them off. (WCAG 2.1.4) */
+/** Whether single letters are shortcuts: users of speech input must be able to turn the shortcuts off. (WCAG 2.1.4) */
 export const letters = kept("letters", "on");
 export const sidebar = kept("sidebar", "open");
 export const usageRange = kept("range", "24h");
-/** Bounds of the range "custom": UTC, as values of a `datetime-local` field. */
+/** Start and end of the range "custom" in UTC, as values of a `datetime-local` field. */
 export const usageFrom = kept("range.from", "");
 export const usageUntil = kept("range.until", "");
 

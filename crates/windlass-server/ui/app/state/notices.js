@@ -9,7 +9,7 @@ import { sentence } from "../lib/words.js";
 /** @type {import("../../vendor/signals.js").Signal<Notice[]>} */
 export const notices = signal([]);
 let last = 0;
-/** How long a notice is shown. An error takes longer to read. */
+/** Time for which a notice is shown, in milliseconds. An error takes longer to read. */
 const SHOWN_MS = { done: 8000, error: 20_000 };
 /** @type {Map<number, ReturnType<typeof setTimeout>>} */
 const timers = new Map();
@@ -49,7 +49,7 @@ export const done = (title) => show({ kind: "done", title, hint: "" });
  */
 export const warn = (title, details = []) => show({ kind: "error", title: sentence(title), hint: "", details });
 
-/** Shows an error. An aborted request is none. @param {unknown} error */
+/** Shows an error. Ignores the error of an aborted request. @param {unknown} error */
 export function failed(error) {
   if (isAborted(error)) return;
   console.error(error);

@@ -5,7 +5,8 @@ import { go } from "../lib/route.js";
 export const mayNotify = () => "Notification" in window && Notification.permission === "granted";
 
 /**
- * Shows a notification that opens a page. A visible page shows the news itself, so nothing is sent.
+ * Shows a notification that opens a page. If the page is visible, it shows the news itself, and no notification is
+ * sent.
  * @param {{title: string, body: string, tag: string, address: string}} what `tag`: notifications with the same tag replace each other
  */
 export function notify({ title, body, tag, address }) {
@@ -18,6 +19,6 @@ export function notify({ title, body, tag, address }) {
       go(address);
     };
   } catch {
-    // Mobile browsers allow notifications only from a service worker. The page shows the news anyway.
+    // Mobile browsers allow notifications only from a service worker. The user sees the news on the page.
   }
 }

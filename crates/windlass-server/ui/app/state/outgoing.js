@@ -1,8 +1,11 @@
-// What is sent with a message: the sender's time zone, and files, which are uploaded first.
+// The additions to a message: the sender's time zone, and files, which are uploaded first.
 
 import { put, remove } from "../lib/api.js";
 
-/** The time zone, for the time in the prompt. Empty if the browser does not know it. @returns {{timezone?: string}} */
+/**
+ * Returns the time zone, for the time in the prompt. Empty if the browser does not know the time zone.
+ * @returns {{timezone?: string}}
+ */
 export function zone() {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   return timeZone && timeZone !== "Etc/Unknown" ? { timezone: timeZone } : {};
@@ -25,5 +28,8 @@ export async function upload(files, tell) {
   return files.length > 0 ? { attachments: files.map((file) => ({ upload: file.name })) } : {};
 }
 
-/** Deletes uploads after the message has its copy. A remaining upload is overwritten by the next one of its name. @param {File[]} files */
+/**
+ * Deletes uploads after the message has its copies. If an upload remains, the next upload with its name overwrites it.
+ * @param {File[]} files
+ */
 export const forget = (files) => Promise.all(files.map((file) => remove(place(file)).catch(() => {})));

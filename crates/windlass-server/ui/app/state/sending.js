@@ -16,7 +16,10 @@ export class Sending {
     this.all = signal([]);
   }
 
-  /** The event of a message has arrived, perhaps before the response that contains its id. @param {string} id @param {string} text */
+  /**
+   * Handles the event of a message, which may arrive before the response that contains the message's id.
+   * @param {string} id @param {string} text
+   */
   heard(id, text) {
     const known = this.all.value.find((one) => one.id === id) ?? this.all.value.find((one) => one.id === "" && one.text === text);
     if (known) this.all.value = this.all.value.filter((one) => one !== known);

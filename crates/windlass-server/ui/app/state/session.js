@@ -10,20 +10,26 @@ import { failed } from "./notices.js";
 export const me = signal(null);
 /** Whether `me` has been loaded. */
 export const known = signal(false);
-/** Whether the session ended while the page is open: the user signs in again in a dialog and loses nothing. */
+/**
+ * Whether the session ended while the page is open: the user signs in again in a dialog, and the page keeps its state.
+ */
 export const interrupted = signal(false);
 
 export const isAdmin = computed(() => me.value?.role === "admin");
-/** Whether the user administers what all workspaces share, as the administrators of the workspace `default` do. */
+/**
+ * Whether the user may manage settings that all workspaces share, as the administrators of the workspace `default` may.
+ */
 export const isOperator = computed(() => isAdmin.value && me.value?.workspace === "default");
 export const mayRun = computed(() => me.value !== null && me.value.role !== "viewer");
 
-/** The access token is valid for 15 minutes; it is refreshed one minute earlier. (SK-U14) */
+/**
+ * Interval between token refreshes, in milliseconds: one minute less than the 15 minutes of an access token. (SK-U14)
+ */
 const REFRESH_MS = 14 * 60 * 1000;
-/** Delay between attempts to load the user. */
+/** Delay between attempts to load the user, in milliseconds. */
 const LOOK_AGAIN_MS = 3000;
 
-/** Loads the signed-in user. If it is another one than before, reloads the page to drop the previous user's data. */
+/** Loads the signed-in user. If the user has changed, reloads the page to drop the previous user's data. */
 export async function find() {
   const before = me.value;
   /** @type {Me | null} */
@@ -45,7 +51,7 @@ export async function find() {
   return undefined;
 }
 
-/** Loads the user, and retries until that works. */
+/** Loads the user, and retries until the load succeeds. */
 export async function begin() {
   for (let told = false; !known.value; ) {
     try {
@@ -63,12 +69,12 @@ function leave() {
   try {
     sessionStorage.clear();
   } catch {
-    // Without session storage there are no drafts.
+    // Without session storage, there are no drafts.
   }
   location.replace("/login");
 }
 
-/** Keeps the session fresh while the page is open. */
+/** Refreshes the session regularly while the page is open. */
 export function keep() {
   // If a refresh fails although the session is valid, the next request refreshes it.
   setInterval(() => me.value && refresh().catch(() => {}), REFRESH_MS);
@@ -77,7 +83,7 @@ export function keep() {
   });
 }
 
-/** Ends the session. Throws if the server did not end it: the user is then still signed in. */
+/** Ends the session. Throws if the server did not end the session: the user is then still signed in. */
 export async function signOut() {
   await post("/auth/logout", {}, { once: false }).catch((error) => {
     if (!(error instanceof Problem) || error.status !== 401) throw error;

@@ -7,7 +7,7 @@ import { mayNotify } from "./notify.js";
 
 /** @typedef {{id: string, title: string | null, status: string, interrupts: number, head: number, owner: string, created_at: number, updated_at: number, forked_from: {thread: string, until: number} | null}} Thread */
 
-/** (SK-U11) */
+/** Number of conversations per page. (SK-U11) */
 const PAGE = 25;
 const LOOK_AGAIN_MS = 15000;
 /** Maximum number of reads per refresh: if the list changes during a read, the refresh reads again. */
@@ -68,7 +68,8 @@ function merged(before, page) {
 }
 
 /**
- * The loaded list with its first page replaced. A row newer than the page's last one that is missing in it was deleted.
+ * Returns the loaded list with its first page replaced. If the page lacks a row that is newer than the page's last row,
+ * that conversation was deleted.
  * @param {Thread[]} before @param {Thread[]} first
  */
 function refreshed(before, first) {
@@ -98,7 +99,7 @@ export async function forget(id) {
   threads.value = threads.value.filter((thread) => thread.id !== id);
 }
 
-/** Reads the first page again. A search, load or deletion during the read takes precedence over its result. */
+/** Reads the first page again. A search, load or deletion during the read takes precedence over the result. */
 export async function refresh() {
   for (let left = LOOKS; left > 0; left -= 1) {
     const before = threads.value;
@@ -120,7 +121,7 @@ function isFree() {
 }
 
 /**
- * Polls the list: other clients change it, and runs end.
+ * Polls the list, because other clients change conversations, and runs end.
  * @returns {() => void} stops polling
  */
 export function keep() {

@@ -1,4 +1,4 @@
-// The arguments of a call by name: long texts unchanged, JSON and JSON inside of strings as a tree.
+// The arguments of a call by name. Long texts are shown unchanged; JSON, also inside of strings, is shown as a tree.
 
 import { embedded, isRaw, visible, written } from "../lib/exact.js";
 import { html } from "../lib/html.js";

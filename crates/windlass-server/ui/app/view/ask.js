@@ -29,7 +29,7 @@ export function Ask({ open, onAnswered, where = false }) {
     hold(own.current);
     setBusy(true);
     await attempt(() => answer(open, said, grant));
-    // Also after an error: another user may have answered.
+    // Call this after an error, too: another user may have answered.
     onAnswered?.();
     setBusy(false);
   };
@@ -53,7 +53,7 @@ function whose({ title, owner, readable }) {
   return owner.id === me.value?.id ? which : `${which}, of ${name}`;
 }
 
-/** The outcome if it expires. @param {import("../state/inbox.js").Interrupt} open @param {number} at */
+/** Describes the outcome of an expiry. @param {import("../state/inbox.js").Interrupt} open @param {number} at */
 function silence({ terms, kind }, at) {
   const then = terms.on_expiry === "approve" ? "approved" : kind === "question" ? "declined" : "denied";
   return `Expires on ${full(at)}; it is then ${then} automatically.`;
@@ -65,7 +65,7 @@ function silence({ terms, kind }, at) {
 function Approval({ open, give, busy, section }) {
   const [mode, setMode] = useState(/** @type {"" | "edit" | "deny" | "grant"} */ (""));
   const before = useRef(mode);
-  // The focused button disappears: the focus moves to the first field, and later back to the button.
+  // The focused button disappears: move the focus to the first field, and later back to the button.
   useLayoutEffect(() => {
     if (before.current === mode) return;
     const next = section.current?.querySelector(mode === "" ? `[data-mode=${before.current}]` : "form :is(input, select, textarea)");
@@ -95,7 +95,10 @@ function Approval({ open, give, busy, section }) {
     </div>`}`;
 }
 
-/** A constant function: Preact calls a ref that changes at each render. @param {HTMLElement | null} own */
+/**
+ * Defined once at module level: Preact calls a ref again on each render if its function changes.
+ * @param {HTMLElement | null} own
+ */
 const focused = (own) => own?.focus();
 
 /** The scope of a grant. @param {{open: any, busy: boolean, onCancel: () => void, onGive: (grant: object) => void}} props */
@@ -123,7 +126,10 @@ function Question({ open, give, busy }) {
   const question = open.question ?? {};
   const [wrong, setWrong] = useState("");
   const schema = question.schema ?? (question.params ? { type: "object", properties: Object.fromEntries(Object.entries(question.params).map(([name, value]) => [name, like(value)])) } : null);
-  /** Sends the values and the text also if the user chooses an option. @param {HTMLFormElement} form @param {string} [option] */
+  /**
+   * Answers a question. Sends the values and the text even if the user chooses an option.
+   * @param {HTMLFormElement} form @param {string} [option]
+   */
   const reply = (form, option) => {
     if (!form.reportValidity()) return;
     try {

@@ -1,22 +1,29 @@
-// Keyboard navigation through the open interrupts of the page. When one is answered, the focus moves to the next, but the
-// same key press never answers that one too.
+// Keyboard navigation through the open interrupts of the page. When the user answers an interrupt, the focus moves to
+// the next one, but the same key press never answers the next one, too.
 
 import { place } from "../lib/route.js";
 
-/** After the focus has moved, keys are ignored for this time: the user may have meant the previous interrupt. */
+/**
+ * Time for which keys are ignored after the focus has moved, in milliseconds: the user may have meant the previous
+ * interrupt.
+ */
 const SETTLES_MS = 500;
-/** When the focus last moved automatically. */
+/** Time at which the focus last moved automatically. */
 let wentOn = -Infinity;
 /** The interrupt that was clicked last. @type {Element | null} */
 let clicked = null;
 
-/** All visible interrupts in page order. @returns {HTMLElement[]} */
+/** Returns all visible interrupts in page order. @returns {HTMLElement[]} */
 const asks = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".ask"))].filter((one) => one.getClientRects().length > 0);
 
-/** The focused interrupt. @returns {HTMLElement | null} */
+/** Returns the focused interrupt, or null. @returns {HTMLElement | null} */
 const held = () => document.activeElement?.closest(".ask") ?? null;
 
-/** The button that a letter presses in the focused interrupt; null until the user can have seen it. @param {string} key */
+/**
+ * Returns the button that a letter presses in the focused interrupt. Returns null until the user has had time to see
+ * the interrupt.
+ * @param {string} key
+ */
 export function answerOf(key) {
   if (performance.now() - wentOn < SETTLES_MS) return null;
   return held()?.querySelector(`[data-key="${key}"]`) ?? null;
@@ -32,7 +39,10 @@ export function walk(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-/** Moves the focus from a button that is about to be disabled to its interrupt. @param {HTMLElement | null} own */
+/**
+ * Moves the focus from a button, which is about to be disabled, to the button's interrupt.
+ * @param {HTMLElement | null} own
+ */
 export function hold(own) {
   if (own?.contains(document.activeElement)) own.focus({ preventScroll: true });
 }
@@ -42,7 +52,10 @@ export function leave(own) {
   if (own.contains(document.activeElement)) goOn(asks().indexOf(own));
 }
 
-/** If nothing has the focus: focuses the interrupt at an index, otherwise the composer or the page's heading. @param {number} [at] */
+/**
+ * If no element has the focus, focuses the interrupt at an index, or else the composer or the page's heading.
+ * @param {number} [at]
+ */
 export function goOn(at = 0) {
   const { path } = place.value;
   requestAnimationFrame(() => {

@@ -8,13 +8,13 @@ import { goOn } from "./asks.js";
 
 /** @typedef {import("../state/inbox.js").Interrupt} Interrupt */
 
-/** The interrupts that one answer can close together. @param {Interrupt[]} asks */
+/** Returns the interrupts that one answer can close together. @param {Interrupt[]} asks */
 const approvals = (asks) => asks.filter((open) => ["approval", "hook"].includes(open.kind) && open.counts);
 
 /** @param {{asks: Interrupt[], onAnswered?: () => void}} props `asks`: open interrupts of one run */
 export function Batch({ asks, onAnswered }) {
   const [doing, setDoing] = useState("");
-  /** Ids of all calls of this run that were ever open here, to count the answered ones. */
+  /** Ids of all interrupts of this run that this component has shown, to count the answered ones. */
   const known = useRef({ run: "", ids: /** @type {Set<string>} */ (new Set()) });
   const calls = approvals(asks);
   const run = calls[0]?.run ?? "";

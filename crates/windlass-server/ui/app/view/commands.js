@@ -12,7 +12,7 @@ import { Ticking } from "./ticking.js";
 
 /** @typedef {{id: string, command: string, run: string, begun_at: number}} Command */
 
-/** Polling interval while commands may start or end. */
+/** Polling interval while commands may start or end, in milliseconds. */
 const LOOK_AGAIN_MS = 5000;
 
 /** The button; hidden if there are no commands. @param {{thread: string, busy: boolean}} props `busy`: whether a run is active, which may start commands */
@@ -20,7 +20,7 @@ export function CommandsButton({ thread, busy }) {
   const [commands, setCommands] = useState(/** @type {Command[]} */ ([]));
   const [open, setOpen] = useState(false);
   const some = commands.length;
-  // A failed read is repeated by the next poll.
+  // The next poll repeats a failed read.
   const read = () => get(`/threads/${thread}/commands`).then((page) => setCommands(page.data), () => {});
   useEffect(() => void read(), [thread, busy]);
   useEffect(() => {
@@ -29,7 +29,7 @@ export function CommandsButton({ thread, busy }) {
     return () => clearInterval(timer);
   }, [thread, busy, some > 0, open]);
   if (some === 0 && !open) return null;
-  // The button may have disappeared behind the dialog.
+  // The button that opened the dialog may have disappeared.
   const close = () => {
     setOpen(false);
     goOn();
@@ -52,11 +52,11 @@ function Row({ thread, command, onEnd }) {
   const [busy, setBusy] = useState(false);
   /** @param {any} event */
   const end = async (event) => {
-    // The button disappears with its command: the focus must stay in the dialog.
+    // The button disappears with its command, so move the focus to keep it in the dialog.
     event.target.closest("dialog")?.querySelector(".end button")?.focus();
     setBusy(true);
     await attempt(() => remove(`/threads/${thread}/commands/${encodeURIComponent(command.id)}`));
-    // Also after an error: the command may have ended on its own.
+    // Reload after an error, too: the command may have ended without a request.
     await onEnd();
     setBusy(false);
   };

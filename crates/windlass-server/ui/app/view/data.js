@@ -21,10 +21,14 @@ function useRead(read, path) {
   return { data: loaded.value, load: loaded.again, loaded };
 }
 
-/** The placeholder while data is loading, or the error. @param {{of?: import("./loaded.js").Loaded[]}} props */
+/** Shows a placeholder while data is loading, or the error. @param {{of?: import("./loaded.js").Loaded[]}} props */
 export const Wait = ({ of = [] }) => html`<${Missing} of=${of.find((one) => one.error) ?? { error: null }} />`;
 
-/** Scrolls a row of tabs that is wider than the screen to the current tab. A constant function, so that it runs once. @param {HTMLElement | null} own */
+/**
+ * Scrolls a row of tabs that is wider than the screen to the current tab. Defined once at module level: Preact calls a
+ * ref again on each render if its function changes.
+ * @param {HTMLElement | null} own
+ */
 const inSight = (own) => own?.parentElement?.scrollTo({ left: own.offsetLeft - own.parentElement.offsetLeft - 40 });
 
 /** Links to the sections of a page. @param {{base: string, sections: {path: string, name: string}[], current: string, label: string}} props */

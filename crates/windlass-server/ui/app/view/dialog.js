@@ -9,7 +9,10 @@ export const dialogs = signal(/** @type {HTMLDialogElement[]} */ ([]));
 /** @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
 export function Dialog({ title, onClose, children, wide }) {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  /** Whether the pointer was pressed on the backdrop: a text selection may end there without closing the dialog. */
+  /**
+   * Whether the pointer was pressed on the backdrop: a text selection may end on the backdrop without closing the
+   * dialog.
+   */
   const beside = useRef(false);
   useEffect(() => {
     const dialog = own.current;
@@ -32,7 +35,7 @@ export function Dialog({ title, onClose, children, wide }) {
 }
 
 /**
- * Asks for confirmation of an action that cannot be undone.
+ * A dialog that asks for confirmation of an action that cannot be undone.
  * @param {{title: string, text: string, action: string, keep?: string, onDo: () => void, onClose: () => void}} props
  */
 export const Confirm = ({ title, text, action, keep = "Cancel", onDo, onClose }) => html`<${Dialog} title=${title} onClose=${onClose}>

@@ -2,7 +2,7 @@
 
 import { html } from "../lib/html.js";
 
-/** Most lines that are rendered. */
+/** Maximum number of lines that are rendered. */
 const LINES = 2000;
 
 /** @param {string} text */

@@ -8,7 +8,8 @@ import { useLoaded } from "./loaded.js";
 
 /** @param {{tool: string | null, args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
 export function Edit({ tool, args, busy, onCancel, onSave }) {
-  // A tool of a single run, or a removed one, has no schema here: the form is then derived from the values.
+  // The server has no schema of a removed tool, or of a tool that only one run has: the form is then derived from the
+  // values.
   const read = useLoaded((stop) => (tool ? get(`/tools/${encodeURIComponent(tool)}`, { stop }).catch(() => ({})) : Promise.resolve({})), [tool]);
   if (!read.value) return html`<div aria-busy="true"><span class="spinner"></span></div>`;
   return html`<${Form} known=${read.value.input_schema ?? null} args=${args} busy=${busy} onCancel=${onCancel} onSave=${onSave} />`;
@@ -18,7 +19,7 @@ export function Edit({ tool, args, busy, onCancel, onSave }) {
 function Form({ known, args, busy, onCancel, onSave }) {
   const own = useRef(/** @type {HTMLFormElement | null} */ (null));
   const [wrong, setWrong] = useState("");
-  // The form appears after the tool has loaded: take the focus only if the user has not moved it.
+  // The form appears only after the tool has loaded: take the focus only if the user has not moved it.
   useLayoutEffect(() => {
     const active = document.activeElement;
     if (active !== document.body && active !== own.current?.closest(".ask")) return;
@@ -35,7 +36,7 @@ function Form({ known, args, busy, onCancel, onSave }) {
   }
   const isObject = typeof values === "object" && values !== null && !Array.isArray(values) && !isRaw(values);
   const schema = schemaOver(known, isObject ? values : {});
-  // A field would hide invisible characters; the text shows them as escapes.
+  // A form field would hide invisible characters; the JSON text shows them as escapes.
   const [asText, setAsText] = useState(!isObject || Object.keys(schema.properties).length === 0 || /\\u[0-9a-f]{4}/.test(args));
   /** Passes the form's values to `then` if they are valid arguments. @param {any} form @param {(next: object) => void} then */
   const read = (form, then) => {

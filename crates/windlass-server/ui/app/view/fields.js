@@ -4,10 +4,13 @@
 import { isRaw, parse, written } from "../lib/exact.js";
 import { html, useId } from "../lib/html.js";
 
-/** The type of a schema; of several, the first that is not null. @param {any} schema */
+/** Returns the type of a schema: of several types, the first that is not null. @param {any} schema */
 const typeOf = (schema) => (Array.isArray(schema?.type) ? schema.type.find((/** @type {string} */ one) => one !== "null") : schema?.type);
 
-/** The choices of a property with their labels; null if it has none. @param {any} schema @returns {{value: any, name: string}[] | null} */
+/**
+ * Returns the choices of a property with their labels, or null if the property has no choices.
+ * @param {any} schema @returns {{value: any, name: string}[] | null}
+ */
 function choices(schema) {
   if (Array.isArray(schema?.enum)) return schema.enum.map((/** @type {any} */ value, /** @type {number} */ at) => ({ value, name: schema.enumNames?.[at] ?? String(value) }));
   const named = schema?.oneOf ?? schema?.anyOf;
@@ -19,9 +22,9 @@ function choices(schema) {
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /**
- * Derives a schema from an existing value if the tool declares none. A `guessed` property must not become empty.
- * @param {any} value
- * @returns {any}
+ * Derives a schema from an existing value, for tools that declare no schema. A `guessed` property must not become
+ * empty.
+ * @param {any} value @returns {any}
  */
 export function like(value) {
   if (typeof value === "boolean") return { type: "boolean", guessed: true };
@@ -35,9 +38,9 @@ export function like(value) {
 const isLong = (text) => /[\r\n]/.test(text) || text.length > 80;
 
 /**
- * The schema of a form for existing arguments: the tool's schema for each value that matches it, otherwise a derived one.
- * @param {any} schema of the tool; null if unknown
- * @param {Record<string, any>} values
+ * Returns the schema of a form for existing arguments: the tool's schema for each value that matches it, otherwise a
+ * derived schema.
+ * @param {any} schema of the tool; null if unknown @param {Record<string, any>} values
  */
 export function schemaOver(schema, values) {
   const known = schema?.properties ?? {};
@@ -47,13 +50,13 @@ export function schemaOver(schema, values) {
     const [own, value] = [known[name], values[name]];
     if (own === undefined || typeof own !== "object") return like(value);
     if (value !== undefined && !fits(own, value)) return { ...like(value), title: own.title, description: own.description };
-    // The value may not be in the format of a date or URL field, so a text field shows it.
+    // The value may not have the format of a date or URL field, so show it in a text field.
     return { ...own, format: typeof value === "string" && isLong(value) ? "multiline" : undefined };
   };
   return { type: "object", required: schema?.required ?? [], properties: Object.fromEntries([...names].map((name) => [name, one(name)])) };
 }
 
-/** Whether the field of a schema can show a value. @param {any} schema @param {any} value */
+/** Returns whether the field of a schema can show a value. @param {any} schema @param {any} value */
 function fits(schema, value) {
   if (choices(schema)) return true;
   switch (typeOf(schema)) {
@@ -104,7 +107,7 @@ function Field({ name, schema, value, needed, changes }) {
 const describe = (id, schema) => schema.description && html`<small id=${`${id}-d`}>${schema.description}</small>`;
 
 /**
- * Whether a field still has its initial value. The browser normalizes line breaks.
+ * Returns whether a field still has its initial value. The browser normalizes line breaks.
  * @param {any} field @param {any} schema @param {any} value the initial value
  */
 function isUntouched(field, schema, value) {
@@ -140,7 +143,7 @@ export function valuesOf(form, schema, begun) {
 }
 
 /**
- * Reads the value of a field; undefined if it is empty and optional.
+ * Reads the value of a field. Returns undefined if the field is empty and optional.
  * @param {any} field @param {string} name @param {any} schema @param {{needed: boolean, changes: boolean}} how
  */
 function valueOf(field, name, schema, { needed, changes }) {
@@ -160,7 +163,10 @@ function valueOf(field, name, schema, { needed, changes }) {
   }
 }
 
-/** The text of a field, checked against the schema's pattern. @param {any} field @param {string} name @param {any} schema */
+/**
+ * Returns the text of a field, checked against the schema's pattern.
+ * @param {any} field @param {string} name @param {any} schema
+ */
 function text(field, name, schema) {
   if (field.type === "datetime-local" && field.value !== "") return new Date(field.value).toISOString();
   // The `pattern` attribute of HTML matches the whole text, but JSON Schema matches any part of it.
@@ -184,7 +190,7 @@ function number(text) {
   try {
     return parse(text);
   } catch {
-    // For example `.5`, which is not JSON.
+    // The number is not JSON, for example `.5`.
     return value;
   }
 }

@@ -7,7 +7,7 @@ import { Dialog } from "./dialog.js";
 import { Icon } from "./icon.js";
 import { Missing, useLoaded } from "./loaded.js";
 
-/** Most entries that the server lists. */
+/** Maximum number of entries that the server lists. */
 const LISTED = 1000;
 
 /** The button that opens the dialog. @param {{thread: string}} props */
@@ -22,7 +22,7 @@ function Files({ thread, onClose }) {
   const [path, setPath] = useState(/** @type {string[]} */ ([]));
   const at = path.join("/");
   const read = useLoaded((stop) => get(`/threads/${thread}/files${query({ path: at })}`, { stop }).then((page) => ({ at, data: page.data }), (error) => missing(error, at)), [at]);
-  /** Null until the entries of the current folder have arrived. */
+  /** The entries of the current folder; null until they have arrived. */
   const rows = read.value?.at === at ? read.value.data : null;
   const nav = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -42,7 +42,10 @@ function Files({ thread, onClose }) {
   </${Dialog}>`;
 }
 
-/** A conversation has no folder until a file is written: an empty list. @param {any} error @param {string} at */
+/**
+ * A conversation has no folder until a tool or user writes a file: show an empty list.
+ * @param {any} error @param {string} at
+ */
 function missing(error, at) {
   if (error.status === 404 && at === "") return { at, data: [] };
   throw error;

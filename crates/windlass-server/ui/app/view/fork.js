@@ -12,7 +12,7 @@ export const ForkOf = ({ of }) => of && html`<${Line} key=${of.thread} thread=${
 function Line({ thread }) {
   const read = useLoaded((stop) => get(`/threads/${thread}`, { stop }), [thread]);
   const { value, error } = /** @type {any} */ (read);
-  // The parent may be deleted, or belong to another user.
+  // The parent may have been deleted, or may belong to another user.
   const isGone = [403, 404].includes(error?.status);
   const isUnread = error && !isGone;
   const missing = isGone ? "an unavailable conversation" : isUnread ? "a conversation that could not be loaded" : "…";

@@ -32,14 +32,14 @@ export function useShortcuts() {
     let afterG = -Infinity;
     /** @param {KeyboardEvent} event */
     const heard = (event) => {
-      // A held key acts once, and an open dialog handles its keys itself.
+      // Ignore the repeats of a held key, and let an open dialog handle its own keys.
       if (event.repeat || event.defaultPrevented || document.querySelector("dialog[open]")) return undefined;
       const command = event.ctrlKey || event.metaKey;
       if (command && event.key.toLowerCase() === "k") return act(event, search);
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
       const field = event.target instanceof HTMLElement ? event.target.closest("input, textarea, select, [contenteditable]") : null;
       const plain = !command && !event.altKey && !event.isComposing;
-      // In the composer Esc stops a streaming reply; in other fields the browser handles the key.
+      // In the composer, Escape stops a streaming reply; in other fields, the browser handles the key.
       if (plain && event.key === "Escape" && (!field || field === press("composer"))) return escaped(event);
       if (field || !plain) return undefined;
       if (letters.value === "off") return undefined;
@@ -62,8 +62,9 @@ export function useShortcuts() {
 }
 
 /**
- * Closes a menu or dismisses a notice. If there is none, stops a streaming reply. It never stops a waiting run: only the
- * button does. @param {KeyboardEvent} event
+ * Closes a menu or dismisses a notice. If there is neither, stops a streaming reply. Escape never stops a waiting run:
+ * only the button does.
+ * @param {KeyboardEvent} event
  */
 function escaped(event) {
   const menu = document.querySelector(":popover-open");

@@ -1,4 +1,4 @@
-// The icons. Each is decorative: its button has a text or a label.
+// The icons. Each icon is decorative: its button has a text or a label.
 
 import { html } from "../lib/html.js";
 

@@ -1,4 +1,4 @@
-// A hook that loads data, and the placeholder while it loads or if it fails.
+// A hook that loads data, and the placeholder that is shown during the load or after a failure.
 
 import { isAborted, signedIn, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -9,10 +9,8 @@ import { html, useEffect, useState } from "../lib/html.js";
  */
 
 /**
- * Loads a value, and again if its dependencies change.
- * @param {(stop: AbortSignal) => Promise<any>} read
- * @param {unknown[]} [of]
- * @returns {Loaded}
+ * Loads a value, and loads it again if its dependencies change.
+ * @param {(stop: AbortSignal) => Promise<any>} read @param {unknown[]} [of] @returns {Loaded}
  */
 export function useLoaded(read, of = []) {
   const [state, setState] = useState({ value: /** @type {any} */ (null), error: /** @type {unknown} */ (null) });

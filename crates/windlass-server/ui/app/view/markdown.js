@@ -4,11 +4,14 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { highlight, rendered, settled } from "../lib/markdown.js";
 import { failed } from "../state/notices.js";
 
-/** Least length of a piece, in characters. */
+/** Minimum length of a piece, in characters. */
 const PIECE = 1500;
-/** Longest complete text that is rendered in one piece, in characters: link references then work everywhere in it. */
+/**
+ * Maximum length of a complete text that is rendered in one piece, in characters: link references work only within one
+ * piece.
+ */
 const WHOLE = 16000;
-/** Characters of an unsettled end per millisecond between two renderings: 10,000 characters mean 100 ms. */
+/** Number of characters of an unsettled end per millisecond between two renderings: 10,000 characters mean 100 ms. */
 const CHARS_OF_A_MS = 100;
 
 /** @param {{text: string, live?: boolean}} props */

@@ -1,5 +1,5 @@
-// A popover menu behind a button with three dots. The browser closes it on a click outside, on Escape and if another one
-// opens. It is in the top layer, so that no scrolling list clips it.
+// A popover menu behind a button with three dots. The browser closes it on a click outside, on Escape, and if another
+// menu opens. The menu is in the top layer, so that no scrolling list clips it.
 
 import { html, useEffect, useId, useRef } from "../lib/html.js";
 import { Icon } from "./icon.js";
@@ -12,7 +12,7 @@ export function Menu({ name, children }) {
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const close = () => list.current?.hidePopover();
-  /** Places the menu above or below its button, where there is more room. @param {any} event */
+  /** Places the menu above or below its button, on the side with more space. @param {any} event */
   const put = (event) => {
     stop.current.abort();
     const [own, of, at] = [list.current, button.current, button.current?.getBoundingClientRect()];

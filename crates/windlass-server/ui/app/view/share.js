@@ -10,7 +10,7 @@ import { Icon } from "./icon.js";
 
 /** @typedef {{shared: boolean, by: {id: string, name: string} | null, at: number | null}} Sharing */
 
-/** The URL of a conversation. @param {string} thread */
+/** Returns the URL of a conversation. @param {string} thread */
 export const linkOf = (thread) => `${location.origin}/chat/${thread}`;
 
 /** The button that opens the dialog. @param {{thread: string}} props */
@@ -58,7 +58,7 @@ function ShareDialog({ thread, onClose }) {
   </${Dialog}>`;
 }
 
-/** The note that replaces the composer for readers. @param {{thread: string, own: boolean}} props */
+/** The note that readers see instead of the composer. @param {{thread: string, own: boolean}} props */
 export function ReadOnly({ thread, own }) {
   const [sharing, setSharing] = useState(/** @type {Sharing | null} */ (null));
   useEffect(() => {

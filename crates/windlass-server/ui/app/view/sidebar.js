@@ -100,13 +100,16 @@ function History({ current, onGo }) {
   </div>`;
 }
 
-/** A constant function: Preact calls a ref that changes at each render. @param {HTMLInputElement | null} own */
+/**
+ * Defined once at module level: Preact calls a ref again on each render if its function changes.
+ * @param {HTMLInputElement | null} own
+ */
 const selected = (own) => {
   own?.focus();
   own?.select();
 };
 
-/** A title; a title that arrives while it is shown is animated. @param {{text: string}} props */
+/** Shows a title, and animates a title that arrives while the row is shown. @param {{text: string}} props */
 function Title({ text }) {
   const first = useRef(text);
   return html`<span key=${text} class="title" data-fresh=${text !== first.current}>${text}</span>`;
@@ -133,7 +136,7 @@ function Row({ thread, current, onGo }) {
     }}><input name="title" aria-label="Title" maxlength="60" defaultValue=${thread.title ?? ""} ref=${selected} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
   }
   const busy = thread.status === "running";
-  // The list may be older than the state of the open conversation.
+  // The list may be older than the state of the conversation on the page.
   const asks = thread.interrupts > 0 || inbox.value.some((open) => open.thread === thread.id);
   return html`<div class="thread" data-current=${current}>
     <a href=${`/chat/${thread.id}`} ref=${link} aria-current=${current ? "page" : undefined} onClick=${onGo}>

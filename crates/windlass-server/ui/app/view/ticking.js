@@ -1,4 +1,4 @@
-// Ages and countdowns share one clock. It runs while one of them is shown and the page is visible.
+// Ages and countdowns share one clock. The clock runs while the page is visible and shows at least one of them.
 
 import { computed, html, signal, useEffect, useMemo } from "../lib/html.js";
 import { ago, full, when } from "../lib/words.js";
@@ -38,21 +38,24 @@ export function keep() {
   };
 }
 
-/** A text that depends on the time; its component renders again only if the text changes. @param {(now: number) => string} words @param {unknown[]} of its other dependencies */
+/**
+ * Returns a text that depends on the time. The component renders again only if the text changes.
+ * @param {(now: number) => string} words @param {unknown[]} of its other dependencies
+ */
 export function useTicking(words, of) {
   useEffect(keep, []);
   return useMemo(() => {
-    // The last tick may be long ago.
+    // The last tick may be outdated, because the clock may have been stopped.
     const begun = Date.now();
     return computed(() => words(Math.max(now.value, begun)));
   }, of).value;
 }
 
-/** The age of a time. @param {{at: number}} props */
+/** Shows the age of a time. @param {{at: number}} props */
 export const Ago = ({ at }) => html`<time class="quiet" title=${full(at)}>${useTicking((now) => ago(at, now), [at])}</time>`;
 
-/** A time in the short form of lists. @param {{at: number}} props */
+/** Shows a time in the short form of lists. @param {{at: number}} props */
 export const When = ({ at }) => html`<time title=${full(at)}>${useTicking((now) => when(at, now), [at])}</time>`;
 
-/** A text that is updated with the clock. @param {{words: (now: number) => string, of: unknown[]}} props */
+/** Shows a text that is updated with the clock. @param {{words: (now: number) => string, of: unknown[]}} props */
 export const Ticking = ({ words, of }) => useTicking(words, of);

@@ -3,7 +3,7 @@
 import { embedded, isRaw, visible } from "../lib/exact.js";
 import { html, useMemo, useState } from "../lib/html.js";
 
-/** Members that are rendered per step. */
+/** Number of members that are rendered per step. */
 const MEMBERS = 100;
 
 /** @param {{value: any, name?: string, depth?: number}} props */

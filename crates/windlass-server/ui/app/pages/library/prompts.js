@@ -80,7 +80,7 @@ function part(one, at) {
   return html`<pre key=${at} tabindex="0">${typeof one.data === "string" ? visible(one.data) : written(one.data)}</pre>`;
 }
 
-/** The text of the user's messages. The model's messages cannot be sent by a user. @param {any[]} messages */
+/** Returns the text of the user's messages. A user cannot send the model's messages. @param {any[]} messages */
 function sayable(messages) {
   const own = messages.filter((message) => message.role === "user");
   return own.flatMap((message) => message.content.filter((/** @type {any} */ one) => one.type !== "image" && typeof one.data === "string").map((/** @type {any} */ one) => one.data)).join("\n\n");

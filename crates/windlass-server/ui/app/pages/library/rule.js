@@ -53,7 +53,7 @@ function conditionWords({ argument, is }) {
   }
 }
 
-/** The terms of approval, and the period in which the rule applies. @param {any} rule @returns {string[]} */
+/** Returns the terms of approval, and the period in which the rule applies. @param {any} rule @returns {string[]} */
 function termsOf(rule) {
   const { quorums = [], expires_in_ms: expires, on_expiry: silence = "deny", remind_in_ms: remind, escalate_in_ms: escalate, escalate_to: others = [] } = rule.terms ?? {};
   const who = quorums.map((/** @type {any} */ one) => `${one.count === 1 ? "One" : one.count}${one.of?.length > 0 ? ` of ${one.of.join(", ")}` : one.count === 1 ? " authorized user" : " different users"}`);

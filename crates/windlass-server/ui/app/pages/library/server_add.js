@@ -17,7 +17,7 @@ export function AddServer({ onClose, onAdded }) {
     setWrong(null);
     try {
       const draft = draftOf(event.target, way);
-      // Without an idempotency key: the server must not store secrets with the request.
+      // Send no idempotency key: the server must not store secrets with the request.
       await post("/mcp/servers", draft, { once: false });
       onAdded();
       onClose();

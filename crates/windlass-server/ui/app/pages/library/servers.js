@@ -12,7 +12,7 @@ import { Prompts } from "./prompts.js";
 import { AddServer } from "./server_add.js";
 import { SignIn } from "./sign_in.js";
 
-/** Polling interval: servers connect and disconnect at any time. */
+/** Polling interval, in milliseconds: servers connect and disconnect at any time. */
 const LOOK_AGAIN_MS = 3000;
 
 /** Label and tone of each state. @type {Record<string, [string, string]>} */

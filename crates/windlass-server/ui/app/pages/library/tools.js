@@ -7,7 +7,7 @@ import { mayRun } from "../../state/session.js";
 import { useAll, Wait } from "../../view/data.js";
 import { Trial } from "./trial.js";
 
-/** What happens to a call whose outcome was lost, by effect class. @type {Record<string, string>} */
+/** Descriptions of how a call with a lost outcome is treated, by effect class. @type {Record<string, string>} */
 const CLASSES = {
   pure: "retried (read-only)",
   idempotent: "retried (idempotent)",
@@ -31,7 +31,7 @@ export function Page() {
     ${found.length === 0 && html`<p class="empty">No results for “${text}”.</p>`}`;
 }
 
-/** Whether a tool may make changes. @param {any} tool */
+/** Returns whether a tool may make changes. @param {any} tool */
 export const changes = (tool) => !tool.annotations?.readOnlyHint;
 
 /** @param {{tool: any}} props */

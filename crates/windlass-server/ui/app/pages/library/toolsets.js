@@ -1,4 +1,4 @@
-// Toolsets: their tools, which of them are in every request, and which make changes.
+// Toolsets with their tools. The list shows which tools every request contains, and which tools make changes.
 
 import { html } from "../../lib/html.js";
 import { plural } from "../../lib/words.js";

@@ -27,7 +27,7 @@ export function Trial({ tool, onClose }) {
     setAsks(null);
     setAnswer(null);
     try {
-      // Without an idempotency key, so that it is never retried: the call may make changes.
+      // Send no idempotency key, so that the request is never retried: the call may make changes.
       setAnswer(await post(`/tools/${encodeURIComponent(tool.name)}/call`, { arguments: values, approve, preview }, { once: false }));
     } catch (error) {
       if (!(error instanceof Problem)) failed(error);
@@ -55,7 +55,10 @@ export function Trial({ tool, onClose }) {
   </section>`;
 }
 
-/** Splits an `asks` message into the reason and the preview, if there is one. @param {string} text @returns {[string, string | undefined]} */
+/**
+ * Splits an `asks` message into the reason and the optional preview.
+ * @param {string} text @returns {[string, string | undefined]}
+ */
 function parted(text) {
   const at = text.indexOf(PREVIEW);
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + PREVIEW.length)];

@@ -2,17 +2,17 @@
 
 import { get, query } from "../../lib/api.js";
 
-/** Events per request. */
+/** Maximum number of events per request. */
 const EVENTS = 500;
-/** The statuses of a run that has not ended. */
+/** Statuses of a run that has not ended. */
 const OPEN = ["queued", "running", "paused"];
 
 /** Reads a run with all its events. @param {string} id @param {AbortSignal} [stop] */
 export async function readRun(id, stop) {
   const outcome = await get(`/runs/${id}`, { stop });
-  // Start at the run: the journal before it may be long.
+  // Start at the run: the journal before the run may be long.
   const read = await readEvents(outcome.meta.threadId, id, Math.max(0, outcome.meta.from - 1), stop);
-  // The run may have ended between both requests.
+  // The run may have ended between the two requests.
   const isOld = OPEN.includes(outcome.status) && read.events.some(isEnd);
   return { outcome: isOld ? await get(`/runs/${id}`, { stop }) : outcome, ...read };
 }

@@ -1,4 +1,5 @@
-// The prompt of a step, part by part in sending order, with the share that came from the provider's cache.
+// The prompt of a step, part by part in sending order, with the fraction of each part that came from the provider's
+// cache.
 
 import { get } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";

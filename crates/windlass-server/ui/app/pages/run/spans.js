@@ -45,7 +45,10 @@ const CANCELS = {
   limit: "limit reached and not raised",
 };
 
-/** The spans of a run's events, by step. An open span lasts until now. @param {any[]} events @param {number} [now] @returns {{steps: Step[], from: number, until: number}} */
+/**
+ * Returns the spans of a run's events, by step. An open span lasts until `now`.
+ * @param {any[]} events @param {number} [now] @returns {{steps: Step[], from: number, until: number}}
+ */
 export function spansOf(events, now = Date.now()) {
   const last = events.at(-1);
   const reading = new Reading(last?.type === "run.finished" ? last.at : Math.max(now, last?.at ?? 0));
@@ -60,7 +63,7 @@ class Reading {
     this.now = 1;
     /** @type {Map<number, Step>} */
     this.steps = new Map();
-    /** Open spans, by the key of what they measure. @type {Map<string, Span>} */
+    /** Open spans, by the key of the measured operation. @type {Map<string, Span>} */
     this.open = new Map();
     /** The last span of each call. @type {Map<string, Span>} */
     this.last = new Map();
@@ -175,7 +178,7 @@ class Reading {
 
   /** @param {string} key @param {Span["kind"]} kind @param {string} name @param {any} event @returns {Span} */
   begin(key, kind, name, event) {
-    // An open span with this key was interrupted: its process ended without recording that.
+    // An open span with this key was interrupted: its process ended without recording the end.
     this.end(key, "interrupted", null, event.at);
     this.now = event.step ?? this.now;
     const step = this.steps.get(this.now) ?? { step: this.now, spans: [] };
@@ -194,7 +197,7 @@ class Reading {
     if (event.call) span.call = copyOf(this.call(`${event.call.step}.${event.call.index}`));
   }
 
-  /** An attempt at a call. @param {string} key @param {string} name @param {any} event */
+  /** Starts the span of an attempt at a call. @param {string} key @param {string} name @param {any} event */
   start(key, name, event) {
     const span = this.begin(`t${key}`, "tool", name, event);
     // Later edits do not belong to this attempt.
@@ -207,7 +210,7 @@ class Reading {
     const state = OUTCOMES[event.outcome] ?? (event.error ? "failed" : "done");
     const last = this.last.get(key);
     if (!this.open.has(`t${key}`)) {
-      // Recorded at the same time, it is the end of the previous span.
+      // An event with the time of the previous span's end belongs to that span.
       if (last && last.until === event.at) return void Object.assign(last, { state, more: event });
       this.start(key, this.call(key).name, event);
     }
@@ -231,7 +234,7 @@ class Reading {
 /** @param {Call} call @returns {Call} */
 const copyOf = (call) => ({ ...call, decided: [...call.decided] });
 
-/** An interrupt's kind in the shape of the API. @param {any} kind from the journal */
+/** Returns an interrupt's kind in the shape of the API. @param {any} kind from the journal */
 export function askedOf(kind) {
   const [name, body] = typeof kind === "string" ? [kind, {}] : (Object.entries(kind ?? {})[0] ?? ["", {}]);
   return /** @type {any} */ ({ kind: name, ...body, [name]: body });

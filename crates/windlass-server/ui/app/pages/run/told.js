@@ -25,7 +25,10 @@ function decision(event) {
   return said(event, event.opened);
 }
 
-/** An answer, its user, and the time that it took. @param {any} event @param {any} opened the `interrupt.opened` */
+/**
+ * Shows an answer, its user, and the time that the answer took.
+ * @param {any} event @param {any} opened the `interrupt.opened`
+ */
 function said(event, opened) {
   const after = length(event.at - opened.at);
   if (event.type === "interrupt.voted") return `${nameOf(event.by)} approved after ${after}; another approval was required.`;
@@ -59,7 +62,7 @@ function answer(answer, asked) {
   }
 }
 
-/** A wait: the request and its answer. @param {{span: import("./spans.js").Span}} props */
+/** Shows a wait: the request and its answer. @param {{span: import("./spans.js").Span}} props */
 export function Waited({ span }) {
   const asked = askedOf(span.event.kind);
   const { question, limit } = asked;

@@ -7,7 +7,7 @@ import { attempt } from "../../state/notices.js";
 import { nameOf, usePeople } from "../../state/people.js";
 import { Missing, useLoaded } from "../../view/loaded.js";
 
-/** Entries per page. */
+/** Number of entries per page. */
 const ENTRIES = 50;
 
 export function Page() {

@@ -1,4 +1,4 @@
-// Grants: calls that run without approval until the grant expires, is used up or is revoked.
+// Grants: permissions for calls to run without approval, until the grant expires, is used up or is revoked.
 
 import { remove } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";

@@ -70,7 +70,7 @@ function Add({ onClose, onAdded }) {
     event.preventDefault();
     const { email, name, password, role } = event.target.elements;
     attempt(async () => {
-      // Without an idempotency key: the server must not store the password with the request.
+      // Send no idempotency key: the server must not store the password with the request.
       await post("/team/members", { email: email.value, name: name.value, password: password.value, role: role.value }, { once: false });
       onAdded();
       onClose();
