@@ -70,7 +70,7 @@ pub enum Reasoning {
     /// High effort for a model known to reason, otherwise none.
     #[default]
     Auto,
-    /// None, even for a model that supports reasoning.
+    /// No reasoning, even for a model that supports it.
     Off,
     /// A relative effort, mapped to the provider's levels.
     Effort(Effort),
@@ -88,7 +88,7 @@ impl Reasoning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// The least that the model allows.
+    /// The lowest effort that the model allows.
     Minimal,
     /// Low effort.
     Low,
@@ -124,30 +124,32 @@ impl CacheMarks {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Steps: model calls with their tool calls. Default 25 (SK-G22).
+    /// Maximum number of steps: model calls with their tool calls. Default 25 (SK-G22).
     pub max_steps: u32,
-    /// Wall time of the run in milliseconds, without waits for people. Default 2 h (ZE-X6).
+    /// Maximum wall time of the run in milliseconds, without waits for people. Default 2 h (ZE-X6).
     pub run_timeout_ms: u64,
-    /// Time of one tool call in milliseconds; each progress report restarts it. Default 30 min (ZE-X7).
+    /// Maximum time of one tool call in milliseconds; each progress report restarts it. Default 30 min (ZE-X7).
     pub call_timeout_ms: u64,
-    /// Calls of one step; further calls get an error result. Default 128.
+    /// Maximum number of calls in one step; further calls get an error result. Default 128.
     pub max_calls_per_step: u32,
-    /// Calls that run in parallel. Default 16.
+    /// Maximum number of calls that run in parallel. Default 16.
     pub max_parallel_calls: u32,
-    /// Messages sent to the model, including system and first user message. Default 40 (SK-C13); 0: no window.
+    /// Maximum number of messages sent to the model, including the system message and the first user message. Default
+    /// 40 (SK-C13); 0: no window.
     pub window_messages: u32,
-    /// Messages queued while a run is active. Default 100.
+    /// Maximum number of messages queued while a run is active. Default 100.
     pub max_queued: u32,
-    /// Starts of one repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed one that hangs.
-    /// Default 3; after that the call is in doubt.
+    /// Maximum number of starts of a repeatable call (pure, idempotent, keyed) that crashes interrupt, and of a keyed
+    /// call that hangs. Default 3; after the last start the call is in doubt.
     pub max_call_starts: u32,
-    /// Consecutive steps with the same calls and the same results before the run asks a person. Default 4; 0: no limit.
+    /// Number of consecutive steps with the same calls and results
+    /// after which the run asks a person. Default 4; 0: no limit.
     pub max_same_calls: u32,
-    /// Calls of one tool in a run, by the tool's name. Default: no limit.
+    /// Maximum number of calls of a tool in a run, by the tool's name. Default: no limit.
     pub max_calls: BTreeMap<ToolName, u32>,
-    /// Tokens of a run, prompts and replies together. Default 0: no limit.
+    /// Maximum number of tokens in a run, prompts and replies together. Default 0: no limit.
     pub max_tokens: u64,
-    /// Cost of a run in millionths of a US dollar. Default 0: no limit.
+    /// Maximum cost of a run in millionths of a US dollar. Default 0: no limit.
     pub max_cost: MicroUsd,
 }
 
@@ -210,12 +212,12 @@ pub struct ToolSpec {
     /// Hints about the effects of a call.
     #[serde(default)]
     pub annotations: Annotations,
-    /// Modes that withhold all of its calls; requests in these modes show a placeholder.
+    /// Modes that withhold all calls of the tool. Requests in these modes show a placeholder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<Mode>,
 }
 
-/// Hints about the effects of a call, as in MCP; a missing hint counts as the safer value.
+/// Hints about the effects of a call, as in MCP; a missing hint is treated as the safer value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Annotations {
@@ -229,7 +231,7 @@ pub struct Annotations {
     pub open_world_hint: bool,
 }
 
-/// What may be repeated after a call's outcome was lost.
+/// Determines whether a call may be repeated after its outcome was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
@@ -239,9 +241,9 @@ pub enum EffectClass {
     Idempotent,
     /// The remote service knows the effect id: repeat with the same id.
     Keyed,
-    /// Never repeat automatically, but a read may reveal whether the call was done.
+    /// Never repeat automatically, but a read may reveal whether the call took effect.
     Reconcile {
-        /// How long to search, in milliseconds; after that the call is in doubt.
+        /// Maximum duration of these reads in milliseconds; after it the call is in doubt.
         wait_ms: u64,
     },
     /// Never repeat automatically: an unknown outcome is in doubt, and a person decides.

@@ -1,6 +1,6 @@
-//! Finds the blobs that a recorded value references, by its types.
+//! Finds the blobs that a recorded value references, by the types of its fields.
 //!
-//! A serializer that collects the digest of each [`BlobRef`]. Texts and JSON values that look like a reference are
+//! A serializer collects the digest of each [`BlobRef`]. Texts and JSON values that look like a reference are
 //! ignored, and fields that are added later are found automatically. `BlobRef` must not be flattened
 //! (`#[serde(flatten)]`) into another type, because serde then hides its name.
 //!

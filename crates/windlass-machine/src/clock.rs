@@ -7,17 +7,17 @@ use crate::id::Timestamp;
 use crate::machine::Machine;
 use crate::moment::Moment;
 
-/// If a thread's last event lies this far or further ahead of the wall clock, it was written before the clock was set
-/// back. A smaller difference may be one between the clocks of two machines.
+/// Minimum number of milliseconds by which a thread's last event is ahead of a wall clock that was set back. The
+/// clocks of two machines may differ by less.
 pub const CLOCK_SET_BACK_MS: u64 = 60_000;
 
 /// A driver's clock for one thread: a moment of thread time, and the reading of the monotonic clock at that moment.
 ///
-/// Thread time follows the wall clock, even if that jumps ahead, and never runs backwards. If the wall clock is set
-/// back, thread time continues by the monotonic clock, so the correction delays no deadline of a thread in memory. A
-/// thread without a driver is opened by the wall clock (see [`Machine::wall_deadline`]). A correction below
-/// [`CLOCK_SET_BACK_MS`] delays its deadline by at most the correction. After a larger one, a driver records a note,
-/// which recomputes the deadline.
+/// Thread time follows the wall clock, even if the wall clock jumps ahead, and never runs backwards. If the wall
+/// clock is set back, thread time continues by the monotonic clock, so the correction delays no deadline of a thread
+/// in memory. A thread without a driver is opened when the wall clock reaches its deadline (see
+/// [`Machine::wall_deadline`]). A correction below [`CLOCK_SET_BACK_MS`] delays the deadline by at most the
+/// correction. After a larger correction, a driver records a note, which recomputes the deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadClock {
     at: Timestamp,
@@ -25,9 +25,10 @@ pub struct ThreadClock {
 }
 
 impl ThreadClock {
-    /// The clock of a driver that opens a thread; the monotonic clock of the previous driver is unknown. In a run,
-    /// the wall time since the last event counts, even if thread time is ahead of the wall clock. The thread may have
-    /// been opened because its deadline has come by the wall clock.
+    /// Creates the clock for a driver that opens a thread. The reading of the previous driver's
+    /// monotonic clock is unknown. In an active run, the wall time since the last event is added
+    /// to thread time, even if thread time is ahead of the wall clock. The reason is that the
+    /// thread may have been opened because the wall clock reached its deadline.
     pub fn open(machine: &Machine, wall: Timestamp, monotonic_ms: u64) -> Self {
         let state = machine.state();
         let ahead_ms = state.run.as_ref().map_or(0, |_| state.ahead_ms);

@@ -1,6 +1,6 @@
-//! Commands: what should be in flight, as a function of the state.
+//! Commands: the operations that should be in flight, as a function of the state.
 //!
-//! The driver decides how to carry them out.
+//! This module does not run them: the driver decides how to carry out a command.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub enum Command {
         tool: ToolName,
         /// Stable id of the effect.
         effect: EffectId,
-        /// What may be repeated if the outcome is lost.
+        /// Determines whether the call may be repeated if its outcome is lost.
         class: EffectClass,
         /// Arguments to send.
         arguments: Content,
@@ -41,7 +41,7 @@ pub enum Command {
         /// The state of a deferred call that resumes.
         resumed: Option<Box<Resumed>>,
     },
-    /// A preview: asks the tool what a call would do.
+    /// A preview: requests from the tool a description of the call's effects.
     PreviewTool {
         /// Call to preview.
         call: CallKey,
@@ -83,7 +83,7 @@ impl Command {
     }
 }
 
-/// An answer for the tool that asked.
+/// The answer to a tool's question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replied {
     /// Content of the answer.
@@ -96,7 +96,7 @@ pub struct Replied {
 /// State of a deferred call that resumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// How often the call was deferred.
+    /// Number of times that the call was deferred.
     pub times: u32,
     /// The state that the tool returned with its deferral.
     #[serde(default, skip_serializing_if = "Option::is_none")]

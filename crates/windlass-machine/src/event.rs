@@ -32,18 +32,19 @@ pub enum Fact {
         thread: ThreadId,
         /// Tenant that the thread belongs to.
         workspace: String,
-        /// Folder that its tools work in, as the user named it.
+        /// Working folder of the thread's tools, as the user named it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
         /// Owner of the thread, who may answer its interrupts unless a rule names others.
         owner: Principal,
     },
-    /// The thread was forked. The following events are copies of the other thread's, up to its next own event.
+    /// The thread was forked. The following events are copies of the
+    /// other thread's events, up to this thread's next own event.
     #[serde(rename = "thread.forked")]
     ThreadForked {
         /// The other thread.
         from: ThreadId,
-        /// Position of its last copied event.
+        /// Position of the last copied event in the other thread.
         until: Seq,
         /// The user who forked it.
         by: Principal,
@@ -57,7 +58,7 @@ pub enum Fact {
         title: String,
         /// Who set the title; `engine` if it was derived from the first message.
         by: Principal,
-        /// The cost, if a model generated it. If a person has set a title, this repeats that title.
+        /// The cost, if a model generated it. If a person has set a title, `title` repeats the person's title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         made: Option<Box<TitleMade>>,
     },
@@ -93,7 +94,7 @@ pub enum Fact {
         /// The person who withdrew it.
         by: Principal,
     },
-    /// The content of a queued message was replaced; its place in the queue is kept.
+    /// The content of a queued message was replaced; its position in the queue does not change.
     #[serde(rename = "message.edited")]
     MessageEdited {
         /// Id of the queued message.
@@ -103,7 +104,7 @@ pub enum Fact {
         /// The person who edited it.
         by: Principal,
     },
-    /// A queued message was moved before all others; it is sent whatever the end of the active run.
+    /// A queued message was moved to the front; it is sent after the active run ends with any status.
     #[serde(rename = "message.promoted")]
     MessagePromoted {
         /// Id of the queued message.
@@ -136,10 +137,10 @@ pub enum Fact {
         /// Whether the output is the plain answer at the step limit, or a text from the engine. (WT-L10..L12)
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
-        /// What the run used.
+        /// Usage of the run.
         totals: Totals,
     },
-    /// A finished run was rolled back: its messages left the prompt and stay in the journal. Its effects remain.
+    /// A finished run was rolled back: its messages are no longer sent but stay in the journal. Its effects remain.
     #[serde(rename = "run.withdrawn")]
     RunWithdrawn {
         /// Calls whose effects remain.
@@ -201,10 +202,11 @@ pub enum Fact {
         /// Text received before the failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<Content>,
-        /// When the step is retried; absent if it is retried at once or not at all.
+        /// Time of the step's retry; absent if the step is retried at once or not at all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
-        /// Total attempts at the step if each further one fails in the same way; absent if it is not retried.
+        /// Total number of attempts at the step if each further attempt
+        /// fails in the same way; absent if the step is not retried.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempts_max: Option<u32>,
     },
@@ -216,18 +218,19 @@ pub enum Fact {
         call: CallKey,
         /// Allow, ask or deny.
         verdict: Verdict,
-        /// What decided: a rule's name, `mode`, or `annotations`.
+        /// The source of the verdict: a rule's name, `mode`, or `annotations`.
         rule: String,
-        /// What may be repeated if the outcome is lost.
+        /// Determines whether the call may be repeated if its outcome is lost.
         class: EffectClass,
         /// The arguments to send, if they differ from those that the model wrote. (SK-L11)
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Content>,
         /// Version of the policy that decided.
         view: u64,
-        /// Digest that an approval is bound to: tool, server, schema, arguments, and what the engine adds.
+        /// Digest that an approval is bound to. It covers the tool,
+        /// server, schema, arguments, and the data that the engine adds.
         approval: Digest,
-        /// Whether approvers see a preview first.
+        /// Whether approvers see a preview before they decide.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         previews: bool,
     },
@@ -250,10 +253,10 @@ pub enum Fact {
         arguments: Content,
         /// New digest that an approval of the call is bound to.
         approval: Digest,
-        /// The person who edited them.
+        /// The person who edited the arguments.
         by: Principal,
     },
-    /// A preview of a call is about to be made.
+    /// The driver is about to request a preview of a call.
     #[serde(rename = "call.previewing")]
     CallPreviewing {
         /// The previewed call.
@@ -266,13 +269,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
-    /// A preview of a call was made.
+    /// The tool returned a preview of a call.
     #[serde(rename = "call.previewed")]
     CallPreviewed {
         /// The previewed call.
         #[serde(flatten)]
         call: CallKey,
-        /// What the call would do, for people.
+        /// Description of the call's effects, for people.
         preview: Content,
         /// Digest of the preview.
         digest: Digest,
@@ -287,7 +290,7 @@ pub enum Fact {
         /// The waiting call; `None` if the run as a whole waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKey>,
-        /// Who may answer, how many approvals are needed, and what happens on expiry.
+        /// The approvers, the required number of approvals, and the action on expiry.
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
     },
@@ -302,18 +305,18 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
-    /// The approvers were reminded of an interrupt that is open for the time that a rule sets.
+    /// The approvers were reminded of an interrupt, because it has been open for the time that a rule sets.
     #[serde(rename = "interrupt.reminded")]
     InterruptReminded {
         /// The interrupt in question.
         interrupt: InterruptId,
     },
-    /// An interrupt that is open for the time that a rule sets was escalated to others.
+    /// An interrupt was escalated to further approvers, because it has been open for the time that a rule sets.
     #[serde(rename = "interrupt.escalated")]
     InterruptEscalated {
         /// The interrupt in question.
         interrupt: InterruptId,
-        /// Who was notified.
+        /// The approvers that were notified.
         to: std::collections::BTreeSet<Approver>,
     },
     /// An interrupt was answered, or is no longer needed.
@@ -337,7 +340,7 @@ pub enum Fact {
         #[serde(flatten)]
         call: CallKey,
     },
-    /// A recorded start was not dispatched: it does not count as a start.
+    /// A recorded start was not dispatched, so it does not count as a start.
     #[serde(rename = "tool.undispatched")]
     ToolUndispatched {
         /// The call in question.
@@ -372,7 +375,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Content>,
     },
-    /// A dispatched call was deferred: nothing of it is in flight until the time.
+    /// A dispatched call was deferred: no part of the call is in flight until the given time.
     #[serde(rename = "tool.deferred")]
     ToolDeferred {
         /// The deferred call.
@@ -380,10 +383,10 @@ pub enum Fact {
         call: CallKey,
         /// When the call is started again.
         until: Timestamp,
-        /// Data that the tool gets back then.
+        /// Data that the tool gets back when the call is started again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Content>,
-        /// What may be repeated of the rest of the call.
+        /// Determines whether the rest of the call may be repeated.
         #[serde(default, skip_serializing_if = "Rest::is_as_the_call")]
         rest: Rest,
     },
@@ -411,7 +414,7 @@ pub enum Fact {
         /// The complete state.
         value: Content,
     },
-    /// A call is about to change a file; it waits for this event.
+    /// A call is about to change a file; the call waits until this event is recorded.
     #[serde(rename = "file.changing")]
     FileChanging {
         /// The call in question.
@@ -420,7 +423,7 @@ pub enum Fact {
         /// The file, with its image before and after.
         change: Box<FileChange>,
     },
-    /// A dispatched call's outcome is unknown, and a read that may reveal it is about to be made.
+    /// A dispatched call's outcome is unknown, and the driver is about to make a read that may reveal the outcome.
     #[serde(rename = "tool.reconciling")]
     ToolReconciling {
         /// The call in question.
@@ -428,7 +431,7 @@ pub enum Fact {
         call: CallKey,
         /// Number of the read, counted from 1.
         attempt: u32,
-        /// When the call is in doubt if no read has succeeded by then.
+        /// The time at which the call becomes in doubt if no read has succeeded before.
         until: Timestamp,
     },
     /// A read did not reveal a call's outcome.
@@ -437,7 +440,7 @@ pub enum Fact {
         /// The call in question.
         #[serde(flatten)]
         call: CallKey,
-        /// What the read returned, in plain language.
+        /// The response to the read, in plain language.
         reason: String,
         /// Time of the next read.
         retry_at: Timestamp,
@@ -453,7 +456,7 @@ pub enum Fact {
         /// Why the outcome is unknown.
         reason: String,
     },
-    /// Older messages left the prompt.
+    /// Older messages are no longer sent to the model.
     #[serde(rename = "window.moved")]
     WindowMoved {
         /// Index of the first message that is still sent, counted from 0 over the thread's life.
@@ -467,7 +470,7 @@ pub enum Fact {
         /// The cause, for display.
         reason: String,
     },
-    /// The run was cancelled; it ends once nothing is in flight.
+    /// The run was cancelled; it ends when none of its commands is in flight.
     #[serde(rename = "cancel.requested")]
     CancelRequested {
         /// Requester.
@@ -482,7 +485,7 @@ pub enum Fact {
         limit: String,
         /// Value of the limit.
         figure: u64,
-        /// Usage of the budget, if the store keeps the count: nothing that draws on it is started.
+        /// Usage of a budget that the store counts. The driver starts nothing that uses the budget.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<Refused>,
     },

@@ -1,7 +1,7 @@
 //! Identifiers, positions and times, each with its own type.
 //!
-//! Nothing here draws an id: ids arrive in inputs or are derived from others, so that a replay of the same inputs
-//! gives the same journal.
+//! This module generates no ids: ids arrive in inputs or are derived from other ids, so that a replay of the same
+//! inputs gives the same journal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ text_id! {
     ThreadId,
     /// One activation of an agent in a thread.
     RunId,
-    /// A client-given id of an input, by which repeated sends are deduplicated.
+    /// The client's id of an input, by which the machine deduplicates repeated sends.
     InputId,
     /// The dispatch of one tool call: `(thread, run, step, call index)`, derived and stable.
     EffectId,
@@ -172,8 +172,8 @@ impl Digest {
     }
 }
 
-/// The first half of a [`Digest`], shown as 32 hexadecimal digits. It compares values for which a deliberate collision is
-/// no attack; approvals and blobs use whole digests.
+/// The first half of a [`Digest`], shown as 32 hexadecimal digits. Use it only for values where a deliberate
+/// collision is no attack; approvals and blobs use whole digests.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 16]);
 

@@ -55,7 +55,7 @@ pub enum Input {
         /// Requester.
         by: Principal,
     },
-    /// Answers to interrupts: all of them count, or none.
+    /// Answers to interrupts. The machine accepts all of them or none.
     Answered {
         /// The answers with their interrupts.
         answers: Vec<Given>,
@@ -67,7 +67,8 @@ pub enum Input {
         /// Data of the host program, recorded in the same append.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Box<Note>>,
-        /// The policy and the open calls when the driver takes the input; an edited call has its new arguments.
+        /// The policy and the open calls at the time when the driver
+        /// processes the input. An edited call has its new arguments.
         #[serde(skip)]
         view: View,
     },
@@ -78,7 +79,7 @@ pub enum Input {
         /// Requester.
         by: Principal,
     },
-    /// A model generated a title. It applies unless a person has set one; its cost counts in any case.
+    /// A model generated a title. The title applies unless a person has set one; the cost is recorded in any case.
     TitleMade {
         /// Generated title, cut to 60 characters; empty if the model gave none.
         title: String,
@@ -103,12 +104,12 @@ pub enum Input {
     ModelReplied(Box<ModelReplied>),
     /// A model call failed.
     ModelFailed(Box<ModelFailed>),
-    /// The driver gave up a model call, because it was no longer wanted, or because the process ends and another one
-    /// should repeat it.
+    /// The driver stopped a model call, because the call is no longer wanted, or because the process ends and another
+    /// process should repeat the call.
     ModelStopped {
         /// Step and attempt of the call.
         attempt: Attempt,
-        /// Text received before.
+        /// Text received before the stop.
         partial: Option<Content>,
     },
     /// A tool returned.
@@ -119,7 +120,7 @@ pub enum Input {
         content: Vec<Block>,
         /// Whether the content is an error.
         error: bool,
-        /// Whether the call did nothing because the tool's backend is unavailable.
+        /// Whether the call had no effect because the tool's backend is unavailable.
         #[serde(default)]
         unavailable: bool,
         /// Milliseconds from dispatch to the end.
@@ -132,25 +133,25 @@ pub enum Input {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offloaded: Option<Box<Offloaded>>,
     },
-    /// A running tool is about to change a file and waits until this is recorded.
+    /// A running tool is about to change a file and waits until the change is recorded.
     FileChanging {
         /// The call that changes the file.
         call: CallKey,
         /// The file and its present content.
         change: Box<FileChange>,
     },
-    /// A tool needs an outside answer: its call is parked, and started again with the answer.
+    /// A tool needs an outside answer: the call is parked, and started again when the answer arrives.
     ToolAsked {
         /// The call that asks.
         call: CallKey,
         /// A question, a sign-in or a hand-off.
         kind: Box<InterruptKind>,
-        /// Who may answer, and what happens on expiry.
+        /// The approvers, and the action on expiry.
         terms: Terms,
         /// Data that the tool gets back with the answer.
         state: Option<Content>,
     },
-    /// A tool defers its call: nothing is in flight until the time, and the call is started again with its state.
+    /// A tool defers its call. The call is not in flight during the delay, and is then started again with its state.
     ToolDeferred {
         /// The deferred call.
         call: CallKey,
@@ -158,73 +159,75 @@ pub enum Input {
         after_ms: u64,
         /// Data that the tool gets back when it resumes.
         state: Option<Content>,
-        /// What may be repeated of the rest of the call.
+        /// Determines whether the rest of the call may be repeated.
         rest: Rest,
     },
-    /// A preview of a call was made.
+    /// A tool returned a preview of a call.
     Previewed {
         /// The previewed call.
         call: CallKey,
         /// Number of the preview.
         round: u32,
-        /// What the call would do, or why that is unknown.
+        /// Description of the call's effects, or the reason why they are unknown.
         preview: Content,
         /// Digest of the preview.
         digest: Digest,
     },
-    /// A read was made that may reveal a call's outcome.
+    /// A read for a call's outcome has finished.
     Reconciled {
         /// The call in question.
         call: CallKey,
         /// Number of the read.
         attempt: u32,
-        /// The result, if the read proves that the call was done.
+        /// The call's result, if the read proves that the call took effect.
         found: Option<Vec<Block>>,
-        /// What the read returned otherwise, in plain language.
+        /// The read's response if it proves nothing, in plain language.
         reason: String,
     },
-    /// The store rejected a start because a budget has too little room: nothing was written.
+    /// The store rejected a start and wrote nothing, because the remaining amount of a budget is too small.
     LimitRefused {
         /// Name of the budget.
         limit: String,
-        /// Its cap.
+        /// Cap of the budget.
         figure: u64,
-        /// Used and requested amounts, and who may raise the cap.
+        /// Used and requested amounts, and the approvers that may raise the cap.
         refused: Refused,
-        /// The message whose run could not start its first step. The decision is repeated with it, so that the run is
-        /// recorded first.
+        /// The message whose run could not start its first step. The machine repeats the decision on this message, so
+        /// that the start of the run is recorded first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<NewMessage>>,
     },
-    /// A dispatched call ended without a recordable result. It hung or was cancelled and was killed, it crashed, its
-    /// result could not be stored, or its outcome is unknown. The effect class decides what follows.
+    /// A dispatched call ended without a recordable result. The call crashed, or was
+    /// killed after a hang or a cancellation, or its result could not be stored, or its
+    /// outcome is unknown. The effect class decides whether the call is repeated.
     ToolStopped {
         /// The stopped call.
         call: CallKey,
         /// The cause, for display.
         reason: String,
-        /// Whether the tool itself reports this. Resuming a deferred call would then find nothing more.
+        /// Whether the tool itself reports that the call has stopped. If so, resuming a deferred call cannot succeed.
         #[serde(default)]
         by_tool: bool,
         /// The current policy and open calls, for judging a repeated call again.
         #[serde(default)]
         view: View,
     },
-    /// The process that had a command in flight is gone.
+    /// The process that had a command in flight has ended.
     Lost {
         /// The command that was in flight.
         command: Command,
         /// The current policy and open calls.
         view: View,
     },
-    /// This process recorded a start but did not dispatch it, because the tool differs from the judged one or the run
-    /// was cancelled in the same append. A later process cannot know this and reports the command as lost.
+    /// This process recorded a start but did not dispatch it, because the tool differs
+    /// from the judged one or the run was cancelled in the same append. A later process
+    /// cannot know that the call was not dispatched, and reports the command as lost.
     NotDispatched {
         /// The call that was not dispatched.
         call: CallKey,
         /// Number of the start.
         start: u32,
-        /// The current policy and open calls: the call is judged again.
+        /// The current policy and open calls, for judging the call again.
         view: View,
     },
     /// The policy changed: open calls that have not started are judged again.
@@ -232,7 +235,7 @@ pub enum Input {
         /// The current policy and open calls.
         view: View,
     },
-    /// The time that `deadline` returned has come.
+    /// The time that `deadline` returned has been reached.
     Tick {
         /// Open interrupts whose whole term has passed by a monotonic clock, as seen by this process.
         confirmed: Vec<InterruptId>,
@@ -286,7 +289,7 @@ pub struct Offloaded {
 /// State of a tool in a thread, such as a task list. It is recorded together with the call's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Key under which all calls find the state.
+    /// Key by which all calls of the thread find the state.
     pub name: String,
     /// The complete state.
     pub value: Content,
@@ -326,7 +329,7 @@ pub struct NewMessage {
     pub agent: Arc<Agent>,
     /// Options of that run.
     pub options: RunOptions,
-    /// What happens if another run is active.
+    /// The handling of the message if another run is active.
     pub when_busy: WhenBusy,
     /// Data of the host program, recorded in the same append.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,7 +345,7 @@ pub struct Note {
     pub data: Value,
 }
 
-/// What happens to a message while a run is active.
+/// The handling of a message that arrives while a run is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenBusy {
@@ -389,11 +392,11 @@ pub struct ModelReplied {
 pub struct ModelFailed {
     /// Step and attempt of the call.
     pub attempt: Attempt,
-    /// Kind of failure; decides about retries.
+    /// Kind of failure; determines whether the call is retried.
     pub class: FailureClass,
     /// Description in plain language.
     pub message: String,
-    /// How long the provider asks the client to wait, in milliseconds.
+    /// Wait before a retry that the provider requests, in milliseconds.
     pub retry_after_ms: Option<u64>,
     /// Text received before the failure.
     pub partial: Option<Content>,
@@ -406,7 +409,8 @@ pub struct Given {
     pub interrupt: InterruptId,
     /// Content of the answer.
     pub answer: Answer,
-    /// Digest that the sender saw; an approval only counts for it. `None`: whatever the interrupt is about.
+    /// Digest that the sender saw. An approval is only valid for this digest. `None`: the approval is valid for the
+    /// interrupt's current digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Digest>,
 }

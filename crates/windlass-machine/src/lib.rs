@@ -1,4 +1,4 @@
-//! The pure state machine of Windlass: it decides what an agent's run does next, and has no effects itself.
+//! The pure state machine of Windlass: it decides the next action of an agent's run, and has no effects itself.
 //!
 //! It has no I/O, async code, clock or randomness. Everything that a decision needs from outside arrives in an
 //! [`Input`]. Every decision is recorded as an [`Event`], and everything that should be in flight is a [`Command`]. A
@@ -13,8 +13,8 @@
 //!   **attempt** at the same step, with its own [`Fact::StepStarted`].
 //! - The calls of a step form a **line**: a call starts when every earlier one has its result. As an exception,
 //!   adjacent [`EffectClass::Pure`] calls run in parallel.
-//! - An **interrupt** pauses a run until outside input arrives, and an **answer** is that input. An interrupt is only
-//!   ended by an answer, a changed policy or a cancel; time ends it only if its [`Terms`] define an expiry.
+//! - An **interrupt** pauses a run until outside input arrives, and an **answer** is that input. Only an answer, a
+//!   changed policy or a cancellation ends an interrupt. Time ends it only if its [`Terms`] define an expiry.
 //! - An **effect** is the dispatch of one call. Its id is derived from the call, so it never changes.
 //!
 //! # The driver's loop
@@ -96,29 +96,32 @@
 //! - **It dispatches a tool call only after its own append of that call's [`Fact::ToolStarted`]**, and a model call
 //!   only after its [`Fact::StepStarted`]. A wanted command alone is not enough. As an exception, a call without
 //!   effects may run while its start waits to be appended together with its result.
-//! - **It reports commands that were started before.** After opening a thread, it sends each of
+//! - **It reports commands that were started before.** After opening a thread, the driver sends each command of
 //!   [`Machine::unfinished`] as [`Input::Lost`]. It also reports a command that it has recorded but not dispatched,
 //!   because no later process can. A call is reported as [`Input::NotDispatched`], either because a cancel in the
 //!   same batch overtook it or because its tool differs from the judged one. A model call is reported as
-//!   [`Input::ModelStopped`]. An orderly shutdown also gives up a model call in flight as [`Input::ModelStopped`], so
-//!   that it does not count as a lost attempt.
-//! - **In a run that is being cancelled**, it aborts what is in flight and reports the outcome: the reply or result
-//!   if it still came, else [`Input::ModelStopped`] or [`Input::ToolStopped`]. The run ends with the last of these.
+//!   [`Input::ModelStopped`]. An orderly shutdown also reports a model call in flight as [`Input::ModelStopped`], so
+//!   that the call does not count as a lost attempt.
+//! - **In a run that is being cancelled**, the driver aborts the commands in flight and reports each outcome. The
+//!   outcome is the reply or result if it arrived before the abort, else [`Input::ModelStopped`] or
+//!   [`Input::ToolStopped`]. The run ends with the last of these inputs.
 //! - **It may repeat commands without effects.** It starts [`Command::PreviewTool`] and [`Command::Reconcile`]
 //!   whenever they are wanted and not in flight, and never reports them as lost.
 //! - **Every view is complete.** It contains the policy and each call of the step at the time when the driver takes
 //!   the input; an edited call has its new arguments. If the view is newer than the one that judged a startable call,
 //!   the driver sends [`Input::Rejudge`] first.
-//! - **It reports a refused budget** as [`Input::LimitRefused`], and then repeats the input that was decided. The
-//!   machine asks a person or ends the run. If the input is a message that would have started a run, it travels
-//!   inside the report.
-//! - **It sends [`Input::Tick`]** when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts
-//!   whose policy has changed since its verdict. A tick lists the interrupts whose whole term has passed by a
-//!   monotonic clock. An automatic approval on expiry requires this; otherwise its term restarts.
+//! - **It reports a refused budget** as [`Input::LimitRefused`], and then repeats
+//!   the rejected input. The machine asks a person or ends the run. If the input is
+//!   a message that would have started a run, the report contains the message.
+//! - **It sends [`Input::Tick`]** when [`Machine::deadline`] is reached. It sends
+//!   [`Input::Rejudge`] before a call starts whose policy has changed since its verdict. A tick
+//!   lists the interrupts whose whole term has passed by a monotonic clock. An automatic approval
+//!   on expiry requires that the tick lists the interrupt; otherwise the term restarts.
 //! - **It passes the thread's time to [`Machine::handle`]** from [`ThreadClock::moment`], and sleeps for
-//!   [`Machine::due_in_ms`] by a monotonic clock. With the wall clock alone, a thread whose last event lies in the
-//!   future of a corrected clock would wait until the clock reaches that time again.
-//! - **It draws fresh ids.** The machine rejects a run id that its state still has, which is only the last one.
+//!   [`Machine::due_in_ms`] by a monotonic clock. With the wall clock alone, a thread with a last event ahead of a
+//!   corrected clock would wait until the clock reaches that event's time.
+//! - **It generates unique ids.** The machine rejects a run id
+//!   that is still in its state, which is only the last run's.
 //!
 //! # Invariants
 //!

@@ -2,7 +2,7 @@
 //!
 //! `handle` decides an input and applies each fact as it records it. The driver appends the events to the journal
 //! before it publishes or starts anything. `wants` returns the commands that should be in flight; `deadline` returns
-//! when to send [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
+//! when to send [`Input::Tick`]. This module does no I/O, reads no clock and generates no random numbers.
 
 use std::collections::BTreeSet;
 
@@ -26,12 +26,12 @@ pub struct Machine {
     lacks: BTreeSet<ToolName>,
 }
 
-/// A disposable cache of the fold: without it, the whole journal is folded.
+/// A disposable cache of the fold: without a snapshot, the whole journal is folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Version of the fold that produced it.
     pub fold: u32,
-    /// Position of the last event that it covers.
+    /// Position of the last event that the snapshot covers.
     pub seq: Seq,
     /// The encoded state as JSON.
     pub bytes: Vec<u8>,
@@ -51,9 +51,9 @@ pub enum CorruptJournal {
 }
 
 impl Machine {
-    /// Folds a journal, starting from a snapshot if it is usable. `events` are those after the snapshot. A snapshot
-    /// that is damaged or of another fold version is ignored, and `events` must then be the whole journal;
-    /// [`Snapshot::is_usable`] checks this beforehand.
+    /// Folds a journal, starting from a snapshot if it is usable. `events` are the events after the snapshot. A
+    /// snapshot that is damaged or of another fold version is ignored, and `events` must then be the whole journal.
+    /// [`Snapshot::is_usable`] checks the snapshot beforehand.
     pub fn restore(
         thread: ThreadId,
         snapshot: Option<&Snapshot>,
@@ -91,14 +91,14 @@ impl Machine {
         on::decide(thread, state, lacks, input, moment.into(), observer)
     }
 
-    /// Sets the active run's own tools that this process does not have. Their calls wait for a process that has them.
-    /// Like the clock, this is process state and is not journaled. The set only changes when another process takes
-    /// the run over.
+    /// Sets the active run's own tools that this process does not have. Calls of these
+    /// tools wait for a process that has them. Like the clock, the set is process state
+    /// and is not journaled. It only changes when another process takes over the run.
     pub fn lack(&mut self, tools: BTreeSet<ToolName>) {
         self.lacks = tools;
     }
 
-    /// Whether the tool is one of the active run's own that this process does not have.
+    /// Whether the tool is one of the active run's own tools that this process does not have.
     pub fn lacks(&self, tool: &ToolName) -> bool {
         self.lacks.contains(tool)
     }
@@ -133,8 +133,8 @@ impl Machine {
     }
 
     /// Returns the commands that may have been in flight when the previous process ended. In a run that is being
-    /// cancelled, these are the ones that have not ended yet. Previews and reconciliation reads are excluded, because
-    /// they are simply repeated.
+    /// cancelled, these are the commands that have not ended yet. Previews and reconciliation reads are excluded,
+    /// because they are simply repeated.
     pub fn unfinished(&self) -> Vec<Command> {
         self.state.run.as_ref().map(|run| self.begun(run)).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl Machine {
         commands.collect()
     }
 
-    /// Returns previews, and reads that may reveal a lost outcome.
+    /// Returns the wanted previews, and the reads that may reveal a lost outcome.
     fn looks(&self, run: &Run) -> Vec<Command> {
         let timeout_ms = run.agent.limits.call_timeout_ms;
         let commands = self.calls(run).filter_map(|(key, call)| {
@@ -206,8 +206,8 @@ impl Machine {
         self.next_deadline(|tool| !self.lacks(tool))
     }
 
-    /// Returns when the thread needs a driver without an outside input, by the wall clock. It depends on the journal
-    /// alone and includes timers of tools that only other processes have.
+    /// Returns when the thread needs a driver without an outside input, by the wall clock. The result depends on the
+    /// journal alone and includes timers of tools that only other processes have.
     pub fn wall_deadline(&self) -> Option<Timestamp> {
         let deadline = self.next_deadline(|_| true)?;
         Some(Timestamp(deadline.0.saturating_sub(self.state.ahead_ms)))
@@ -228,8 +228,9 @@ impl Machine {
         ModelRequest::of(&self.state)
     }
 
-    /// Returns the fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback,
-    /// equal requests may have different fingerprints, because withdrawn messages stay in the chain.
+    /// Returns the fingerprint of the current step's request. Requests of a thread
+    /// with equal fingerprints are equal. After a rollback, equal requests may have
+    /// different fingerprints, because withdrawn messages stay in the chain.
     pub fn request_fingerprint(&self) -> Fingerprint {
         context::digest(&self.state).into()
     }

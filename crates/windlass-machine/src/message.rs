@@ -1,8 +1,8 @@
 //! Messages and their blocks: the content of the history.
 //!
-//! A block has Windlass's own form, and beside it the provider's item as opaque JSON with its origin. The same
+//! A block has Windlass's own form, and may also contain the provider's item as opaque JSON with its origin. The same
 //! provider gets its item back byte for byte, and other providers never see it. Large texts and media are references
-//! by digest; nothing here reads a blob.
+//! by digest; this module reads no blobs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::id::{Digest, ModelName, ToolName};
 use crate::policy::check_json;
 
-/// Texts longer than this are stored as blobs.
+/// Maximum size of an inline text in bytes; longer texts are stored as blobs.
 pub const INLINE_MAX_BYTES: usize = 16 * 1024;
 
 /// Placeholder for a text that is stored as a blob.
@@ -140,7 +140,7 @@ pub enum Block {
     ToolCall(ToolCall),
     /// The result of a tool call.
     ToolResult(ToolResult),
-    /// A provider's item that Windlass does not interpret: it is kept and only sent back to its origin.
+    /// A provider's item that Windlass does not interpret: the item is stored and only sent back to its origin.
     Opaque {
         /// The provider's own item.
         native: Arc<Native>,
@@ -250,7 +250,7 @@ pub struct BlobRef {
 
 /// Estimates tokens from a text's bytes: four bytes each, rounded up.
 ///
-/// Good enough for windows and budgets; the provider's own count replaces it once reported.
+/// The estimate is sufficient for windows and budgets; the provider's own count replaces it when it is reported.
 pub fn estimate_tokens(size_bytes: u64) -> u64 {
     size_bytes.div_ceil(4)
 }
@@ -335,7 +335,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds another call's usage. A figure is only absent if both are absent.
+    /// Adds another call's usage. A count of the sum is only absent if it is absent in both.
     pub fn add(&mut self, other: &Self) {
         fn sum(into: &mut Option<u64>, more: Option<u64>) {
             if let Some(more) = more {

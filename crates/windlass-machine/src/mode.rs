@@ -1,4 +1,4 @@
-//! Modes: the calls that a run may make at all, whatever rules, grants and people allow. (ZE-E15, ZE-H12)
+//! Modes: the calls that a run may make. Rules, grants and people cannot allow more. (ZE-E15, ZE-H12)
 //!
 //! | Calls | `agent` | `ask` | `plan` |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | that ask people | yes | no | yes |
 //! | of commands, browsers and desktops, also those that only read | yes | no | no |
 //!
-//! A mode is checked before the gate and allows nothing by itself. Which calls run without asking is a separate
-//! choice: [`AutoRun`](crate::policy::AutoRun).
+//! A mode is checked before the gate and allows no call on its own. A separate setting determines which calls run
+//! without asking: [`AutoRun`](crate::policy::AutoRun).
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum Mode {
     Plan,
 }
 
-/// Subject area of a tool, as far as modes distinguish it.
+/// Subject area of a tool, as distinguished by modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Area {
@@ -39,8 +39,8 @@ pub enum Area {
     Memory,
     /// Questions to people.
     People,
-    /// The machine itself: commands, a browser, a desktop. Looking at it is not reading, because it shows what a user
-    /// is doing.
+    /// The machine itself: commands, a browser, a desktop. Observing the
+    /// machine is not a read, because it shows the user's activity.
     Machine,
 }
 
@@ -57,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// Whether the mode has calls of an area; `reads` says whether they only read.
+    /// Whether the mode has calls of an area; `reads` is whether the calls only read.
     pub fn has(self, area: Area, reads: bool) -> bool {
         match (self, area) {
             (Self::Agent, _) => true,
@@ -66,12 +66,12 @@ impl Mode {
         }
     }
 
-    /// Returns what decided, for a call that is denied because of the mode.
+    /// Returns the source of the verdict, for a call that is denied because of the mode.
     pub(crate) fn label(self) -> String {
         format!("mode {}", self.word())
     }
 
-    /// Explains to the model why a call was not run, and which modes have it.
+    /// Explains to the model why a call was not run, and which modes allow it.
     pub(crate) fn refusal(self, tool: &ToolName, area: Area, reads: bool) -> String {
         let having = Self::ALL.into_iter().filter(|mode| mode.has(area, reads));
         let having: Vec<String> = having.map(|mode| format!("`{}`", mode.word())).collect();

@@ -4,8 +4,8 @@
 
 use crate::id::Timestamp;
 
-/// Maximum difference between thread time and wall clock that is not recorded: both are rounded to milliseconds, and
-/// are read one after the other.
+/// Maximum difference in milliseconds between thread time and wall clock that is not recorded. The difference arises
+/// because both times are rounded to milliseconds and read one after the other.
 const WALL_ROUNDING_MS: u64 = 10;
 
 /// The thread time and the wall-clock time of a decision.

@@ -1,4 +1,4 @@
-//! Why an input was rejected, without any change to the thread.
+//! The reason why an input was rejected, without any change to the thread.
 //!
 //! A reject is for the sender; the model never sees one.
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
 
-/// Why an input was rejected. Nothing was changed.
+/// The reason why an input was rejected. The thread is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reject", rename_all = "snake_case")]
 pub enum Reject {
@@ -30,7 +30,7 @@ pub enum Reject {
     RunActive {
         /// The requested position.
         at: Seq,
-        /// Last position before it without an active run.
+        /// Last earlier position without an active run.
         nearest: Seq,
     },
     /// The input refers to an outdated state: an older attempt, or a call that has not started.
@@ -45,7 +45,7 @@ pub enum Reject {
         /// Kind and id of the target.
         what: String,
     },
-    /// The sender is not permitted to do this.
+    /// The sender is not permitted to send this input.
     #[error("{what}")]
     Forbidden {
         /// The reason, and who is permitted.

@@ -33,8 +33,8 @@ use crate::policy::Failures;
 /// Version of the fold. A snapshot of another version is ignored, not converted.
 pub const FOLD: u32 = 16;
 
-/// Maximum number of offloaded results that can be fetched. Older summaries have left most windows long ago, and each
-/// entry takes some hundred bytes of every snapshot.
+/// Maximum number of offloaded results that can be fetched. Older summaries are usually outside the window, and each
+/// entry takes several hundred bytes in every snapshot.
 const MAX_OFFLOADED: usize = 1_000;
 
 /// A thread, folded from its journal.
@@ -44,7 +44,7 @@ pub struct State {
     pub seq: Seq,
     /// Time of the last event.
     pub at: Timestamp,
-    /// How far `at` was ahead of the wall clock when that event was appended, in milliseconds.
+    /// Milliseconds by which `at` was ahead of the wall clock when the last event was appended.
     pub ahead_ms: u64,
     /// Id of the thread; `None` before the first event.
     pub thread: Option<ThreadId>,
@@ -54,13 +54,13 @@ pub struct State {
     pub owner: Option<Principal>,
     /// The thread and position that this thread was forked from.
     pub forked_from: Option<ForkPoint>,
-    /// Folder that its tools work in.
+    /// Working folder of the thread's tools.
     pub folder: Option<String>,
     /// Current title.
     pub title: Option<String>,
     /// Person who set the title; `None` if no person did.
     pub named_by: Option<Principal>,
-    /// Whether a model was asked for a title, whatever its answer.
+    /// Whether a model was asked for a title, even if it gave none.
     pub title_asked: bool,
     /// The messages of the conversation.
     pub history: History,
@@ -70,19 +70,20 @@ pub struct State {
     pub run: Option<Run>,
     /// The last finished run.
     pub last: Option<Finished>,
-    /// The agent of that run. `None` during a run, which has its agent itself.
+    /// The agent of the last finished run. `None` during a run, because the run has its agent.
     pub agent: Option<KnownAgent>,
     /// Model that a person chose for the thread; it takes precedence over the agent's.
     pub model: Option<ModelName>,
-    /// Mode of the last run with an explicit mode. It applies to the next run unless that one sets its own.
+    /// Mode of the last run with an explicit mode. The mode applies
+    /// to the next run unless that run sets its own mode.
     pub mode: Option<Mode>,
     /// State of tools in the thread, by key.
     pub kept: BTreeMap<String, Content>,
     /// Offloaded results by reference, oldest first.
     pub offloaded: VecDeque<(String, BlobRef)>,
-    /// Bytes of old file contents that the thread keeps.
+    /// Total size in bytes of the old file contents that the thread stores.
     pub file_bytes: u64,
-    /// A budget without room for the next step, until an interrupt about it opens or the run ends.
+    /// A budget that is too small for the next step, until an interrupt about it opens or the run ends.
     pub refused: Option<(String, u64, Refused)>,
 }
 
@@ -91,11 +92,11 @@ pub struct State {
 pub struct ForkPoint {
     /// The other thread, which may have been deleted.
     pub thread: ThreadId,
-    /// Position of its last copied event.
+    /// Position of the last copied event in the other thread.
     pub until: Seq,
 }
 
-/// An agent, with the position of the event that has it in full.
+/// An agent, with the position of the event that contains it in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownAgent {
     /// Position of a `run.started`.
@@ -109,24 +110,24 @@ pub struct KnownAgent {
 pub struct Waiting {
     /// The sender's id of the message.
     pub id: InputId,
-    /// When it was queued.
+    /// Time at which the message was queued.
     pub since: Timestamp,
     /// The message, with the run that it starts.
     pub queued: Queued,
 }
 
-/// What the state keeps of a finished run.
+/// The part of a finished run that the state keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// Id of the run.
     pub run: RunId,
     /// Final status.
     pub status: RunStatus,
-    /// Index of its first message in the history.
+    /// Index of the run's first message in the history.
     pub from: u64,
     /// Dispatched calls that are not pure.
     pub effects: Vec<CallKey>,
-    /// Tool states from before the run that it has changed.
+    /// Earlier values of the tool states that the run has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
     /// [`Run::dropped`] of a run that is about to be rolled back; empty after any other.
     pub dropped: VecDeque<Arc<Message>>,
@@ -141,7 +142,7 @@ pub struct History {
     pub start: u64,
     /// The messages from `start` on.
     pub messages: VecDeque<Arc<Message>>,
-    /// Digest of all messages so far, each chained to the previous one. Withdrawn messages remain in it.
+    /// Digest of all messages so far, each chained to the previous one. Withdrawn messages remain part of the digest.
     pub chain: Digest,
 }
 
@@ -166,7 +167,7 @@ impl History {
 
     /// Moves the start of the window. Returns the messages that leave it.
     fn move_to(&mut self, start: u64) -> Vec<Arc<Message>> {
-        // The newest message is never dropped, whatever the journal says.
+        // The newest message is never dropped, even if the journal is invalid.
         let most = self.messages.len().saturating_sub(1) as u64;
         let count = start.saturating_sub(self.start).min(most);
         self.start += count;
@@ -254,7 +255,7 @@ impl State {
                 self.reach_limit(limit, *figure, refused.as_ref());
             }
             Fact::ThreadForked { from, until, .. } => self.fork(from, *until),
-            // Notes only matter to readers.
+            // Notes do not change the state.
             Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
@@ -346,7 +347,7 @@ impl State {
         }
     }
 
-    /// The agent of the newest run.
+    /// Returns the agent of the newest run.
     pub fn newest_agent(&self) -> Option<KnownAgent> {
         let active = self.run.as_ref().map(|run| KnownAgent { at: run.agent_at, agent: run.agent.clone() });
         active.or_else(|| self.agent.clone())
@@ -458,7 +459,7 @@ impl State {
     }
 
     fn start_call(&mut self, at: Timestamp, call: CallKey) {
-        // The run continued without the refused budget; it may have room at the next step.
+        // The run continued without the refused budget; the budget may be sufficient at the next step.
         self.refused = None;
         self.with_run(|run| run.tool_started(at, call));
     }
@@ -472,7 +473,7 @@ impl State {
 
     fn open_interrupt(&mut self, call: Option<CallKey>, asked: Asked) {
         if call.is_none() {
-            // The person who answers makes room, or the refusal is reported again.
+            // The person who answers raises the budget, or the refusal is reported again.
             self.refused = None;
         }
         self.with_run(|run| run.asked(call, asked));

@@ -1,6 +1,6 @@
 //! Texts of the prompt's tail, which are rebuilt for each step.
 //!
-//! They never enter the history, so that prompt caches remain valid.
+//! The engine never adds them to the history, so that prompt caches remain valid.
 
 use crate::id::Timestamp;
 

@@ -30,7 +30,7 @@ pub const LOADED_TOOLS: &str = "toolsets";
 /// Maximum number of messages for the plain answer at the step limit. (WT-L11)
 const FALLBACK_MESSAGES: usize = 12;
 
-/// Maximum characters of each of these messages. (WT-L11)
+/// Maximum number of characters of each message for the plain answer. (WT-L11)
 const FALLBACK_CHARS: usize = 2_000;
 
 impl ModelRequest {
@@ -57,8 +57,8 @@ impl ModelRequest {
     }
 }
 
-/// Returns the digest of the current step's request. It is computed from digests in the state, so its cost does not
-/// grow with the history. It covers all messages that the thread ever had, including withdrawn ones.
+/// Returns the digest of the current step's request. The digest is computed from digests in the state, so the cost
+/// does not grow with the history. It covers all messages that the thread ever had, including withdrawn ones.
 pub(crate) fn digest(state: &State) -> Digest {
     let Some(run) = &state.run else { return Digest::default() };
     // A mode's text is part of the instructions; without a mode, nothing is added to the pinned agent.

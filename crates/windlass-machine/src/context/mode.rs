@@ -1,6 +1,6 @@
-//! What a model sees of its run's mode: the instructions, and placeholders for withheld tools.
+//! The representation of a run's mode in a request: instructions, and placeholders for withheld tools.
 //!
-//! This module only builds texts. The gate prevents withheld calls, whatever the model was shown.
+//! This module only builds texts. The gate prevents withheld calls, even if the model was shown the tool.
 
 use std::borrow::Cow;
 
@@ -28,8 +28,8 @@ pub(super) fn instructions(mode: Mode) -> Option<&'static str> {
 }
 
 impl ToolSpec {
-    /// Returns the tool as shown in a mode. Of a withheld tool only the name remains, so that the model knows that it
-    /// exists.
+    /// Returns the tool as shown in a mode. A withheld tool keeps
+    /// only its name, so that the model knows that the tool exists.
     pub fn in_mode(&self, mode: Mode) -> Cow<'_, Self> {
         if !self.withheld.contains(&mode) {
             return Cow::Borrowed(self);

@@ -1,13 +1,13 @@
 //! Texts from the engine to the model, and texts to a person in place of the model's.
 //!
-//! The decisions in `on/` use them; this module has only the texts and the maximum repetitions.
+//! The decisions in `on/` use these texts; this module has only the texts and the maximum numbers of retries.
 
 use crate::event::StepMode;
 
-/// Empty replies that are retried; the next one ends the run. (WT-L9)
+/// Maximum number of empty replies that are retried; the next empty reply ends the run. (WT-L9)
 pub const EMPTY_RETRIES: u32 = 4;
 
-/// Consecutive replies that may hit the output maximum; the next one ends the run. (LM-L4)
+/// Maximum number of consecutive replies that may hit the output maximum; the next such reply ends the run. (LM-L4)
 pub const OVERRUN_RETRIES: u32 = 3;
 
 /// Text for a person if the model gave no answer. (WT-L10)
@@ -22,8 +22,8 @@ pub const LAST_RESORT: &str =
 pub const ANSWER_NOW: &str = "No more steps are left. Answer now from what is known so far, without calling tools, \
     and say what is still open.";
 
-/// Returns the user text that a new step of this mode adds to the history. It is recorded with the step, and the
-/// recorded text is used later.
+/// Returns the user text that a new step of this mode adds to the history. The text is recorded with the step, so
+/// that a later build sends the recorded text.
 pub fn text(mode: StepMode) -> Option<&'static str> {
     match mode {
         StepMode::Plain | StepMode::Fallback => None,

@@ -1,6 +1,6 @@
 //! The parts of a request with their kinds, for displaying prompts.
 //!
-//! They only describe a built request and change nothing in it.
+//! The parts describe a built request and do not change it.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub struct Part {
     pub kind: PartKind,
     /// Content of the part.
     pub content: PartContent,
-    /// Bytes of its texts and media.
+    /// Size of the part's texts and media in bytes.
     pub size_bytes: u64,
-    /// Estimated number of tokens.
+    /// Estimated number of tokens of the part.
     pub tokens: u64,
 }
 

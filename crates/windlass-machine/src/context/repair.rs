@@ -1,7 +1,7 @@
-//! Repairs almost valid JSON arguments: the most frequent mistakes of models. (SK-L11)
+//! Repairs the most frequent mistakes of models in JSON arguments. (SK-L11)
 //!
-//! Only text outside of strings is changed. Arguments that remain invalid are an error for the model; nothing is
-//! guessed.
+//! Only text outside of strings is changed. Arguments that remain invalid are reported to the model as an error; this
+//! module does not guess values.
 
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ fn repaired(text: &str) -> String {
     out
 }
 
-/// Copies up to the closing quote, escaped for a double-quoted string.
+/// Copies the string up to its closing quote, escaped for a double-quoted string.
 fn copy_string(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, quote: char, out: &mut String) {
     while let Some(c) = rest.next() {
         match c {

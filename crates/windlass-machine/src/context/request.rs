@@ -1,7 +1,7 @@
 //! The request to a model, built from the state only by `context/`.
 //!
-//! It consists of prefix and tail. Large parts are references; the driver adds their bytes before an adapter receives
-//! the request.
+//! A request consists of a prefix and a tail. Large parts are references; the driver adds their bytes before an
+//! adapter receives the request.
 
 use std::sync::Arc;
 

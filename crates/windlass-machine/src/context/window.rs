@@ -1,16 +1,16 @@
-//! The window: which messages are still sent. (SK-C13)
+//! The window: the messages of the history that are sent to the model. (SK-C13)
 //!
-//! The start of the window is a recorded fact. If more than N messages would be sent, it moves once such that N/2
-//! remain, and prompt caches stay valid in between. It never separates a call from its result and never drops the
-//! newest message.
+//! The start of the window is a recorded fact. If more than N messages would be sent, the start moves once such that
+//! N/2 remain. Prompt caches stay valid between two moves. A move never separates a call from its result and never
+//! drops the newest message.
 
 use crate::message::Role;
 use crate::state::History;
 
 /// Returns the new start of the window; `None` if it does not move.
 ///
-/// `nudges` are messages that the step itself adds; `limit` is N, 0 for no window; `system` says whether a system
-/// message counts against it.
+/// `nudges` are messages that the step itself adds; `limit` is N, 0 for no window; `system` is whether a system
+/// message counts towards the limit.
 pub fn moved(history: &History, nudges: u64, system: bool, limit: u32) -> Option<u64> {
     let limit = u64::from(limit);
     let end = history.end() + nudges;

@@ -1,6 +1,6 @@
 //! Types of events about interrupts and answers.
 //!
-//! They are part of the permanent format; nothing here decides.
+//! They are part of the permanent journal format. This module makes no decisions.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::id::{Digest, ToolName};
 use crate::message::{Content, INLINE_MAX_BYTES};
 use crate::policy::{Approver, check_json};
 
-/// What an interrupt asks for.
+/// Kind of input that an interrupt waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
@@ -22,7 +22,7 @@ pub enum InterruptKind {
         tool: ToolName,
         /// Digest that the approval is bound to.
         approval: Digest,
-        /// What the call would do, if the tool can describe it.
+        /// Description of the call's effects, if the tool can provide one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preview: Option<Content>,
     },
@@ -50,7 +50,7 @@ pub enum InterruptKind {
         /// Name of the runner.
         runner: String,
     },
-    /// A dispatched call's outcome is unknown: was it done?
+    /// A dispatched call's outcome is unknown: did the call take effect?
     InDoubt {
         /// Tool of the call.
         tool: ToolName,
@@ -60,7 +60,7 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
-    /// Whether the answer itself permits the dispatch of the call. A call in doubt keeps the permission that it had.
+    /// Whether the answer itself permits the dispatch of the call. A call in doubt keeps its earlier permission.
     pub(crate) fn is_about_leave(&self) -> bool {
         match self {
             Self::Approval { .. } | Self::Hook { .. } => true,
@@ -74,8 +74,8 @@ impl InterruptKind {
 }
 
 impl InterruptKind {
-    /// Checks that a question of a tool or a model can be recorded inline and decoded, because every list of open
-    /// interrupts contains it. The error completes a sentence about the question.
+    /// Checks that a question of a tool or a model can be recorded inline and decoded. Questions are inline because
+    /// every list of open interrupts contains them. The error completes a sentence about the question.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Question(question) => question.check(),
@@ -114,7 +114,7 @@ impl Question {
     }
 }
 
-/// Maximum number of options of a question: more than a person reads.
+/// Maximum number of options of a question. A person does not read longer lists.
 const OPTIONS_MAX: usize = 100;
 
 fn fits(name: &str, size_bytes: usize) -> Result<(), String> {
@@ -147,7 +147,7 @@ pub struct Question {
     pub schema: Option<Value>,
 }
 
-/// A reached limit, and what was to be done next.
+/// A reached limit, and the step that the run was about to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitAsked {
     /// Name of the limit.
@@ -156,7 +156,7 @@ pub struct LimitAsked {
     pub figure: u64,
     /// Amount used so far.
     pub used: u64,
-    /// What the run does once the limit is raised; absent for a limit on a call.
+    /// The run's next action after the limit is raised; absent for a limit on a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
 }
@@ -171,14 +171,14 @@ pub enum Next {
     Retry,
 }
 
-/// A budget of the store without room for a start.
+/// A budget of the store whose remaining amount is too small for a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// Amount used or reserved.
     pub taken: u64,
     /// Amount requested.
     pub wanted: u64,
-    /// Who may raise the cap; empty: everyone who may answer.
+    /// The approvers that may raise the cap; empty: everyone who may answer the interrupt.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub approvers: BTreeSet<Approver>,
 }
@@ -202,14 +202,15 @@ pub enum Answer {
     },
     /// A reply to a question.
     Reply(Box<Reply>),
-    /// The call in doubt was done, with this result.
+    /// The call in doubt took effect, with this result.
     Done {
         /// Result, which the model receives.
         result: String,
     },
-    /// The call in doubt was not done: dispatch it again. For a limit: it was raised elsewhere, so try again.
+    /// The call in doubt did not take effect: dispatch it again.
+    /// For a limit: the limit was raised elsewhere, so retry.
     Retry,
-    /// The call in doubt counts as failed.
+    /// Treat the call in doubt as failed.
     Fail {
         /// Reason, which the model receives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,7 +223,7 @@ pub enum Answer {
     },
     /// Keep the limit and end the run.
     Stop,
-    /// The run ended before an answer came, or the question has changed.
+    /// The run ended before an answer arrived, or the question has changed.
     Withdrawn,
 }
 

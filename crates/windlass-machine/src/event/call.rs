@@ -1,6 +1,6 @@
 //! Types of events about a call: its verdict, how it got its result, and why a run was cancelled.
 //!
-//! They are part of the permanent format; nothing here decides.
+//! They are part of the permanent journal format. This module makes no decisions.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Outcome {
     Returned,
     /// Never dispatched: unknown tool, invalid arguments, or too many calls.
     Refused,
-    /// The tool's backend was unavailable, so nothing was done. (LM-B4)
+    /// The tool's backend was unavailable, so the call had no effect. (LM-B4)
     Unavailable,
     /// Denied by the gate or a person.
     Denied,
@@ -35,7 +35,7 @@ pub enum Outcome {
     InDoubt,
     /// A person provided the result.
     Told,
-    /// The outcome was lost, and a read found it.
+    /// The outcome was lost, and a read revealed it.
     Reconciled,
 }
 
@@ -45,14 +45,14 @@ impl Outcome {
     }
 }
 
-/// What may be repeated of the rest of a deferred call if its outcome is lost.
+/// Determines whether the rest of a deferred call may be repeated if its outcome is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rest {
-    /// As the call's effect class says.
+    /// The call's effect class decides.
     #[default]
     AsTheCall,
-    /// The rest only polls work started elsewhere: repeat it, whatever the class.
+    /// The rest only polls work that was started elsewhere: repeat it, for every effect class.
     Repeatable,
 }
 
@@ -68,11 +68,11 @@ impl Rest {
 pub enum CancelReason {
     /// A person or program requested it.
     Requested,
-    /// Another message replaced it.
+    /// Another message replaced the run.
     Replaced,
-    /// Another message replaced it, and its own messages left the prompt.
+    /// Another message replaced the run, and the run's messages are no longer sent to the model.
     RolledBack,
-    /// Its time limit was reached.
+    /// The run's time limit was reached.
     RunTimeout,
     /// Another limit was reached and not raised.
     Limit,

@@ -1,6 +1,6 @@
-//! A file change of a call: recorded before it is made, so that it can be reverted.
+//! A file change of a call. The change is recorded before the call makes it, so that it can be reverted.
 //!
-//! Part of the permanent format; it contains no bytes of files.
+//! These types are part of the permanent journal format and contain no bytes of files.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// Returns the number of bytes that are kept of the old content.
+    /// Returns the number of stored bytes of the old content.
     pub fn kept_bytes(&self) -> u64 {
         match &self.before {
             FileImage::Kept { blob, .. } => blob.size_bytes,
@@ -34,14 +34,14 @@ impl FileChange {
 pub enum FileImage {
     /// No file exists.
     Missing,
-    /// A file whose whole content is kept.
+    /// A file whose whole content is stored.
     Kept {
         /// Reference to the content.
         blob: BlobRef,
         /// Unix permission bits.
         mode: u32,
     },
-    /// A file that is identified but not kept.
+    /// A file that is identified by its digest, and whose content is not stored.
     Known {
         /// Digest of the content.
         digest: Digest,
@@ -56,7 +56,7 @@ pub enum FileImage {
 }
 
 impl FileImage {
-    /// Returns the digest of the content, if there is a file with a known one.
+    /// Returns the digest of the content, if the file exists and its digest is known.
     pub fn digest(&self) -> Option<Digest> {
         match self {
             Self::Kept { blob, .. } => Some(blob.digest),

@@ -25,7 +25,7 @@ pub enum RunAgent {
 }
 
 impl RunAgent {
-    /// Returns the agent if this event has it in full.
+    /// Returns the agent if this event contains it in full.
     pub fn full(&self) -> Option<&Arc<Agent>> {
         match self {
             Self::Full(agent) => Some(agent),
@@ -41,9 +41,9 @@ pub struct Queued {
     pub message: Arc<Message>,
     /// The sender.
     pub by: Principal,
-    /// When the message is taken.
+    /// The point at which the message enters the history.
     pub place: Place,
-    /// The run that the message starts, unless the active run takes it.
+    /// The run that the message starts, unless the message is added to the active run.
     pub run: RunId,
     /// Agent of that run.
     pub agent: Arc<Agent>,
@@ -52,7 +52,7 @@ pub struct Queued {
     pub options: RunOptions,
 }
 
-/// When a queued message is taken.
+/// The point at which a queued message enters the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -70,14 +70,14 @@ pub enum Place {
 pub struct RunOptions {
     /// Audience of the answer.
     pub surface: Surface,
-    /// Mode of the run. In a request, `None` takes the thread's last one, else the agent's. In the recorded start, it
-    /// is the effective mode; `None` if no mode was ever chosen.
+    /// Mode of the run. In a request, `None` selects the thread's last mode, else the agent's. In the recorded start,
+    /// this is the effective mode; `None` if no mode was ever chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Run the calls of a step sequentially, even pure ones. (CF-2)
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub serialized: bool,
-    /// What happens when a limit is reached; `None`: the default for the surface.
+    /// The reaction to a reached limit; `None`: the default for the surface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<AtLimit>,
     /// Time zone for times shown to the model, as an offset from UTC in minutes; `None`: the model gets no time.
@@ -86,8 +86,8 @@ pub struct RunOptions {
     /// Whether the model sees summaries of long results; `None`: the default of the program that drives the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<Offload>,
-    /// Names of the run's own tools. Their content is not recorded. A process without them continues without, and
-    /// never uses other tools of the same names.
+    /// Names of the run's own tools. Their content is not recorded. A process without these tools drives the run
+    /// without them, and never uses other tools of the same names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_tools: Vec<ToolName>,
     /// Address and key reference of the run's model, if the user set them beside the settings. The process that
@@ -114,15 +114,15 @@ pub struct ModelAccess {
     pub api_key_env: Option<String>,
 }
 
-/// From which size a result is offloaded. (LM-O1)
+/// The conditions for offloading a result. (LM-O1)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Offload {
     /// Whether results are offloaded at all.
     pub enabled: bool,
-    /// Maximum bytes of a text that the model still sees whole.
+    /// Maximum size in bytes of a text that the model still sees in full.
     pub threshold_bytes: u64,
-    /// Maximum characters of a result that a summary shows.
+    /// Maximum number of characters of a result that a summary shows.
     pub max_preview_chars: usize,
 }
 
@@ -144,7 +144,7 @@ impl RunOptions {
         self.mode.unwrap_or_default()
     }
 
-    /// Returns what happens when a limit is reached.
+    /// Returns the reaction to a reached limit.
     pub fn at_limit(&self) -> AtLimit {
         self.at_limit.unwrap_or(match self.surface {
             Surface::Headless => AtLimit::Fail,
@@ -153,7 +153,7 @@ impl RunOptions {
     }
 }
 
-/// What happens when a run reaches a limit.
+/// The reaction of a run to a reached limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
@@ -172,7 +172,7 @@ pub enum Surface {
     /// A program: a reached limit is a typed failure.
     #[default]
     Headless,
-    /// A person, whom the run asks at a reached limit. (CF-4)
+    /// A person: the run asks the person at a reached limit. (CF-4)
     Chat,
 }
 
@@ -245,7 +245,7 @@ pub struct Totals {
     /// Calls that people denied.
     #[serde(skip_serializing_if = "is_zero")]
     pub denied: u32,
-    /// Milliseconds from the request to the first fragment, of the first reply that has it.
+    /// Milliseconds from the request to the first fragment, for the first reply with this measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
 }
@@ -255,7 +255,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Totals {
-    /// Adds a reply. A reply that was stopped midway reports no cost and does not change the known one.
+    /// Adds a reply. A reply that was stopped midway reports no cost and does not change the known cost.
     pub fn add_reply(
         &mut self,
         stop: &StopReason,
@@ -278,11 +278,11 @@ pub enum StepMode {
     /// A regular step.
     #[default]
     Plain,
-    /// The last reply was empty: ask again; the count of such requests. (WT-L9)
+    /// The last reply was empty: repeat the request. The number counts these repetitions. (WT-L9)
     AfterEmpty(u32),
     /// The last reply hit the output maximum: ask the model to continue. (LM-L4)
     Continue,
-    /// The last reply hit the output maximum inside a call: ask for a smaller one. (LM-L4)
+    /// The last reply hit the output maximum inside a call: ask for a smaller call. (LM-L4)
     Smaller,
     /// The step limit was reached: ask for a plain answer from the compacted history, without tools. (WT-L11)
     Fallback,
@@ -293,7 +293,7 @@ pub enum StepMode {
 pub struct TitleMade {
     /// The called model.
     pub model: ModelName,
-    /// Token counts; if the answer was incomplete, the maximum that it can have used.
+    /// Token counts; if the answer was incomplete, the maximum number of tokens that it can have used.
     pub usage: Usage,
     /// Cost by list price; `None` if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! An event and its encoding with a version: older versions are converted when they are decoded.
+//! An event and its versioned encoding. Decoding converts older versions.
 //!
 //! No other code handles older versions.
 
@@ -13,7 +13,7 @@ use crate::id::{RunId, Timestamp};
 pub struct Event {
     /// Thread time of the decision; never earlier than the previous event.
     pub at: Timestamp,
-    /// Wall clock at the append, if it was behind `at`: thread time does not follow a clock that is set back.
+    /// Wall clock at the append, if it was behind `at`: thread time does not follow a wall clock that is set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Timestamp>,
     /// The run that the event belongs to, if any.

@@ -1,6 +1,6 @@
 //! The view of a decision: the policy, and each call's tool and arguments.
 //!
-//! The driver reads it just before the decision. The machine never reads anything itself.
+//! The driver reads policy and tools just before the decision. The machine itself performs no reads.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::message::Content;
 use crate::mode::Area;
 use crate::policy::{PathArgument, Policy, Terms, Trust};
 
-/// What the gate needs to know from outside the thread.
+/// The gate's input from outside the thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// Version of policy and tools. If it changes, the driver sends [`crate::Input::Rejudge`] before a call starts.
@@ -35,7 +35,7 @@ pub enum CallView {
     Unknown,
     /// The model was not shown the tool.
     Withheld {
-        /// Why, and how to load it, for the model.
+        /// The reason, and how to load the tool, for the model.
         reason: String,
     },
     /// The tool exists.
@@ -45,9 +45,9 @@ pub enum CallView {
 /// The view of a call whose tool exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownCall {
-    /// What may be repeated after a lost outcome.
+    /// Determines whether the call may be repeated after a lost outcome.
     pub class: EffectClass,
-    /// Hints about its effects.
+    /// Hints about the call's effects.
     pub annotations: Annotations,
     /// Whether the hints are trusted.
     pub trust: Trust,
@@ -62,9 +62,9 @@ pub struct KnownCall {
     pub arguments: Arguments,
     /// The arguments to send, parsed; `None` if they cannot be parsed.
     pub value: Option<Arc<Value>>,
-    /// The paths among them, as the tool's working folder resolves them.
+    /// The paths among the arguments, as the tool's working folder resolves them.
     pub paths: Vec<PathArgument>,
-    /// Names and digests of what the engine adds to them.
+    /// Names and digests of the values that the engine adds to the arguments.
     pub added: Vec<(String, Digest)>,
     /// Whether the tool can preview the call.
     pub previews: bool,
@@ -96,7 +96,7 @@ pub enum HookVerdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
-    /// As the model wrote them.
+    /// Arguments as the model wrote them.
     AsAsked {
         /// Digest of the arguments.
         digest: Digest,
@@ -110,7 +110,7 @@ pub enum Arguments {
     },
     /// Unusable arguments.
     Invalid {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
 }

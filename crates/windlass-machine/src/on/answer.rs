@@ -1,7 +1,7 @@
 //! People answered interrupts of a run.
 //!
-//! Several answers count together or not at all: all are checked before the first is recorded. The host program has
-//! authenticated the sender; this module checks whether the sender may answer.
+//! Several answers are accepted together or not at all: all are checked before the first is recorded. The host
+//! program has authenticated the sender; this module checks whether the sender may answer.
 
 mod approval;
 mod expiry;
@@ -21,7 +21,7 @@ use crate::policy::{Approver, check_json};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Phase, Run};
 
-/// Maximum number of answers in one input: more than a step can ask.
+/// Maximum number of answers in one input. The number exceeds the questions of a step.
 const MAX_TOGETHER: usize = 256;
 
 pub(super) fn answered<'i>(
@@ -50,7 +50,7 @@ pub(super) fn answered<'i>(
     match &run.phase {
         Phase::Parked(asked) => match answers {
             [given] => parked(asked, given, by),
-            // Nothing else is open beside it.
+            // No other interrupt is open while the run as a whole waits.
             [] | [_, ..] => Err(Reject::Invalid { what: "the run as a whole waits for one answer".into() }),
         },
         Phase::Calls(_) => {
@@ -68,7 +68,7 @@ pub(super) fn answered<'i>(
 }
 
 /// Checks that each grant accompanies an approval, is given by its sender, and is for the user that the run works
-/// for. Only that user and administrators may decide what runs without asking later.
+/// for. Only that user and administrators may decide which later calls run without asking.
 fn check_grants(run: &Run, answers: &[Given], by: &Party, grants: &[NewGrant]) -> Result<(), Reject> {
     let invalid = |what: String| Err(Reject::Invalid { what });
     let approves = |given: &Given| matches!(given.answer, Answer::Approve | Answer::Edit { .. });
@@ -112,7 +112,7 @@ fn twice(interrupt: &InterruptId) -> Reject {
     Reject::Closed { what: format!("interrupt `{interrupt}`, answered twice in one batch,") }
 }
 
-/// Texts from people are recorded inline; longer ones are rejected.
+/// Checks the texts of an answer. They are recorded inline, so texts above the inline maximum are rejected.
 fn check(answer: &Answer) -> Result<(), Reject> {
     match answer {
         Answer::Deny { reason: Some(reason) } | Answer::Fail { reason: Some(reason) } => {
@@ -135,7 +135,8 @@ fn check(answer: &Answer) -> Result<(), Reject> {
     }
 }
 
-/// Finds an open interrupt that the sender may answer. Senders of other workspaces do not learn that it exists.
+/// Finds an open interrupt that the sender may answer. Senders
+/// of other workspaces do not learn that the interrupt exists.
 fn find<'a>(
     s: Situation<'a>,
     by: &Party,
@@ -162,7 +163,7 @@ fn closed(s: Situation<'_>, interrupt: &InterruptId) -> Option<Reject> {
 }
 
 /// Checks that the sender may answer: the thread's owner, the user that the run works for, administrators, and
-/// approvers that a rule names. The terms decide whose approval counts.
+/// approvers that a rule names. The terms determine whose approval is valid.
 fn may_answer(s: Situation<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
     let own = s.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
     if own || is_admin(by) || asked.terms.names(&by.principal, &by.roles) {
@@ -178,7 +179,7 @@ fn is_admin(by: &Party) -> bool {
     by.roles.iter().any(|role| role == ADMIN)
 }
 
-/// Returns the approvers that the terms name, each once.
+/// Returns the approvers that the terms name, without duplicates.
 fn named(asked: &Asked) -> BTreeSet<String> {
     asked.terms.quorums.iter().flat_map(|quorum| &quorum.of).map(Approver::to_string).collect()
 }
@@ -251,7 +252,7 @@ enum Means<'i> {
     Deny(Option<&'i str>),
     /// The text becomes the call's result.
     Replace(&'i str),
-    /// A reply for the tool that asked.
+    /// A reply to a tool's question.
     Reply,
     /// The result that a person knows.
     Done(&'i str),
@@ -378,8 +379,8 @@ fn check_retry(s: Situation<'_>, index: usize, view: &View) -> Result<(), Reject
     Ok(())
 }
 
-/// A person says that a call in doubt was not done. Its earlier permission applies again. If the rules now require
-/// more than this person, the gate asks again.
+/// Records a person's statement that a call in doubt did not take effect. The call's earlier permission applies
+/// again. If the rules now require further approvers, the gate asks again.
 fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, by: &Party, view: &View) {
     let Some(known) = known(view, index) else { return };
     let call = r.call(index);

@@ -1,6 +1,6 @@
-//! Cancels a run: nothing new starts, commands in flight are stopped, and every call gets a result.
+//! Cancels a run: no command starts, commands in flight are stopped, and every call gets a result.
 //!
-//! A call that may have had effects gets the outcome in doubt, never cancelled.
+//! A call that may have had effects gets the outcome `InDoubt`, never `Cancelled`.
 
 use super::line::{self, close};
 use super::next::{End, finish_only, start_waiting};
@@ -28,7 +28,7 @@ pub(super) fn asked<'i>(s: Situation<'_>, run: Option<&RunId>, by: &'i Principal
     Ok(Box::new(move |r| begin(r, by, CancelReason::Requested)))
 }
 
-/// Records that the active run is being cancelled, and ends it if nothing is in flight.
+/// Records that the active run is being cancelled, and ends the run if no command is in flight.
 pub(super) fn begin(r: &mut Recorder<'_>, by: &Principal, reason: CancelReason) {
     // A run that is being cancelled can still be rolled back.
     let rolls_back = reason == CancelReason::RolledBack;
@@ -38,14 +38,14 @@ pub(super) fn begin(r: &mut Recorder<'_>, by: &Principal, reason: CancelReason) 
     end_if_idle(r, reason);
 }
 
-/// Ends a run that is being cancelled once nothing is in flight.
+/// Ends a run that is being cancelled when no command is in flight.
 pub(super) fn settle(r: &mut Recorder<'_>) {
     if let Some((_, reason)) = r.run().cancel {
         end_if_idle(r, reason);
     }
 }
 
-/// Ends the run because of a limit on its calls: nothing new starts, and calls in flight finish.
+/// Ends the run because of a limit on its calls: no command starts, and calls in flight finish.
 pub(super) fn by_limit(r: &mut Recorder<'_>) {
     let reason = CancelReason::Limit;
     r.record(Fact::CancelRequested { by: Principal::from(ENGINE), reason });

@@ -1,6 +1,6 @@
-//! Forks a thread: its history so far becomes the beginning of another thread.
+//! Forks a thread: a copy of its history becomes the beginning of another thread.
 //!
-//! Nothing in the copied history is executed or charged again, and queued messages remain with the origin.
+//! The fork does not execute or charge the copied calls again. Queued messages remain in the original thread.
 
 use crate::event::{Event, Fact, RunAgent};
 use crate::id::{Principal, Seq, Timestamp};
@@ -27,7 +27,7 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     let origins =
         |event: &&Event| matches!(event.fact, Fact::ThreadCreated { .. } | Fact::ThreadForked { .. });
     let left_out = copied.iter().filter(origins).count() as u64;
-    // The fork's own first events replace those that are left out.
+    // The fork's own first events replace the omitted events.
     let moved = |at: Seq| Seq(at.0.saturating_add(events.len() as u64).saturating_sub(left_out));
     let copies =
         copied.iter().filter(|event| !origins(event)).map(|event| copy(event, moved)).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
-//! The line of a step's calls: which may start, which have results, and when the step ends.
+//! The line of a step's calls: determines which calls may start, and when the step ends.
 //!
-//! A call starts when every earlier one has its result; as an exception, adjacent pure calls run in parallel. Results
-//! are ordered as the calls, whatever order they arrive in. Interrupts of the whole line open at once, so that people
-//! can answer them together.
+//! A call starts when every earlier one has its result; as an exception, adjacent pure
+//! calls run in parallel. Results have the order of the calls, not of their arrival. All
+//! interrupts of the line open at once, so that people can answer them together.
 
 use super::record::Recorder;
 use super::verdict::{self, Judged};
@@ -102,7 +102,7 @@ pub(super) fn judged(
     view: &View,
 ) {
     let (key, call) = (r.key(index), r.call(index));
-    // A call that was already dispatched keeps the effect class that it had then.
+    // A call that was already dispatched keeps the effect class of its first dispatch.
     let class = if call.starts > 0 { call.class } else { known.class };
     r.record(Fact::CallJudged {
         call: key,
@@ -131,7 +131,7 @@ pub(super) fn denied(r: &mut Recorder<'_>, index: usize, judged: &Judged) {
     close(r, index, Outcome::Denied, text);
 }
 
-/// Asks people about a call. If the tool can preview the call, the preview is made first.
+/// Asks people about a call. If the tool can preview the call, requests the preview first.
 pub(super) fn ask(r: &mut Recorder<'_>, index: usize, judged: Judged) {
     if let Some(reason) = judged.reason {
         let tool = r.call(index).tool.clone();
@@ -183,7 +183,7 @@ pub(super) fn reconcile(r: &mut Recorder<'_>, index: usize, wait_ms: u64) {
     r.record(Fact::ToolReconciling { call: r.key(index), attempt: 1, until });
 }
 
-/// Whether the calls of a tool reach their limit. If so, the run asks people, or it will end.
+/// Whether the calls of a tool reach their limit. If so, records the limit: the run asks people or ends.
 fn is_over_its_limit(r: &mut Recorder<'_>, index: usize) -> bool {
     let run = r.run();
     let tool = &r.call(index).tool;
@@ -231,9 +231,9 @@ pub(super) fn start_next(r: &mut Recorder<'_>) {
     }
 }
 
-/// Starts a call whose turn has come, possibly again. If the call was approved with a preview, another preview is
-/// made before each start, because a different preview means a different call. An idempotency key prevents a second
-/// effect, but not a change of the circumstances. A call whose tool is missing in this process keeps its place.
+/// Starts or restarts a call that is next in the line. If the call was approved with a preview, another preview
+/// precedes each start, because a different preview means a different call. An idempotency key prevents a second
+/// effect, but not a change of the circumstances. A call whose tool is missing in this process keeps its position.
 pub(super) fn begin(r: &mut Recorder<'_>, index: usize) {
     let call = r.call(index);
     if r.lacks(&call.tool) {
@@ -249,7 +249,7 @@ pub(super) fn begin(r: &mut Recorder<'_>, index: usize) {
     }
 }
 
-/// Returns the calls whose turn has come.
+/// Returns the calls that may start now.
 fn startable(r: &Recorder<'_>) -> Vec<usize> {
     let run = r.run();
     let serialized = run.options.serialized;
@@ -286,7 +286,7 @@ fn startable(r: &Recorder<'_>) -> Vec<usize> {
     found
 }
 
-/// Adds a note for the model about the arguments that were really sent, if they differ from its own.
+/// Adds a note for the model about the arguments that were sent, if they differ from the model's arguments.
 pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
     let mut blocks = content.to_vec();
     let why = match call.changed {

@@ -1,7 +1,7 @@
-//! A command was in flight, and its process is gone.
+//! Handles a command that was in flight when its process ended.
 //!
-//! A lost model call is repeated a few times at most: it has no effects, but each attempt may be charged. For a lost
-//! tool call the effect class decides; a call that must not be repeated is in doubt.
+//! A lost model call is repeated a limited number of times: it has no effects, but each attempt may be charged. For a
+//! lost tool call the effect class decides. A call that must not be repeated is in doubt.
 
 use super::line::{self, close, with_repair};
 use super::next::{End, give_up, try_again};
@@ -41,7 +41,7 @@ pub(super) fn lost<'i>(s: Situation<'_>, command: &Command, view: &'i View) -> P
 
 fn lose_model_call(r: &mut Recorder<'_>, attempt: Attempt) {
     let run = r.run();
-    // The failures before this one.
+    // The failures before this loss.
     let failures = run.failures;
     let delay_ms = match run.cancel {
         Some(_) => None,
@@ -73,7 +73,7 @@ fn lose_model_call(r: &mut Recorder<'_>, attempt: Attempt) {
     }
 }
 
-/// Checks that this is the current start of a call.
+/// Checks that `start` is the current start of the call.
 pub(super) fn check_start(s: Situation<'_>, key: CallKey, start: u32) -> Result<(), Reject> {
     let call = s.call(key)?;
     if call.status != CallStatus::Started || call.starts != start {
@@ -149,7 +149,7 @@ pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// A read was made that may reveal a call's outcome.
+/// Handles the response to a reconciliation read.
 pub(super) fn reconciled<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -190,7 +190,7 @@ pub(super) fn reconciled<'i>(
     }))
 }
 
-/// Returns the pause between reads: 1, 2, 4, … s, at most 30 s.
+/// Returns the pause after a read in milliseconds: 1, 2, 4, … s, at most 30 s.
 fn pause_ms(attempt: u32) -> u64 {
     1_000 * 2u64.saturating_pow(attempt.saturating_sub(1)).min(30)
 }

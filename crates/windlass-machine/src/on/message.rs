@@ -1,6 +1,6 @@
 //! A message arrives or enters the history, or the thread gets a title.
 //!
-//! Nothing here interprets a message beyond checking that it is not empty.
+//! This module does not interpret a message; it only checks that the message is not empty and can be recorded.
 
 pub(super) mod queue;
 
@@ -15,10 +15,10 @@ use crate::policy::check_json;
 use crate::reject::Reject;
 use crate::state::ENGINE;
 
-/// Maximum characters of a title. (SK-P7)
+/// Maximum number of characters of a title. (SK-P7)
 const TITLE_MAX_CHARS: usize = 60;
 
-/// Maximum words of the title derived from the first message. (SK-P7)
+/// Maximum number of words of a title that is derived from the first message. (SK-P7)
 const TITLE_WORDS: usize = 6;
 
 pub(super) fn received<'i>(s: Situation<'_>, new: &'i NewMessage) -> Planned<'i> {
@@ -44,7 +44,7 @@ pub(super) fn received<'i>(s: Situation<'_>, new: &'i NewMessage) -> Planned<'i>
     }))
 }
 
-/// Starts the run of a message in a thread without an active one.
+/// Starts the run of a message in a thread without an active run.
 fn start_run(r: &mut Recorder<'_>, new: &NewMessage) {
     create(r, new);
     r.begin_run(&new.run);
@@ -101,7 +101,8 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     if new.agent.models.is_empty() {
         return Err(Reject::Invalid { what: format!("agent `{}` names no model", new.agent.name) });
     }
-    // The next fallback is found by the name of the failed model: a duplicate name would be tried endlessly.
+    // The next fallback is found by the name of the failed model: a
+    // duplicate name would cause an endless loop of attempts.
     let mut models = new.agent.models.iter().enumerate();
     if let Some((_, twice)) = models.find(|(at, model)| new.agent.models[..*at].contains(model)) {
         let what = format!("agent `{}` names model `{twice}` twice; name each model once", new.agent.name);
@@ -110,8 +111,8 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Rejects ids that are in use. Effects are named by their run, so no two runs may share an id. Only ids in the state
-/// can be compared; the inbox checks older ones.
+/// Rejects ids that are in use. Effect ids are derived from the run's id, so no two runs may share an id. Only ids in
+/// the state can be compared; the inbox checks older ones.
 fn check_ids(s: Situation<'_>, new: &NewMessage) -> Result<(), Reject> {
     let state = s.state;
     if state.queue.iter().any(|waiting| waiting.id == new.id) {

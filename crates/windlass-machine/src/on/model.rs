@@ -1,6 +1,6 @@
-//! A model call succeeded, failed, or was given up.
+//! Handles a model call that succeeded, failed, or was stopped.
 //!
-//! This module decides what follows a step without calls; `line` handles the calls.
+//! This module decides the run's next action after a step without calls; `line` handles the calls.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn replied<'i>(s: Situation<'_>, reply: &'i ModelReplied) -> Planned<
 
 fn take_reply(r: &mut Recorder<'_>, reply: &ModelReplied) {
     let message = Arc::new(Message { role: Role::Assistant, blocks: reply.blocks.clone() });
-    // An answer that hit the output maximum before started with an earlier reply.
+    // If an earlier reply hit the output maximum, the answer starts with that reply.
     let continues = r.run().answer_continues && r.run().answer.is_some();
     r.record(Fact::StepReplied {
         attempt: reply.attempt,
@@ -68,7 +68,7 @@ fn unreadable(attempt: Attempt, why: &str) -> ModelFailed {
     ModelFailed { attempt, class: FailureClass::Malformed, message, retry_after_ms: None, partial: None }
 }
 
-/// Truncates a provider's own stop reason to the maximum of a failure message.
+/// Truncates a provider's own stop reason to the maximum length of a failure message.
 fn told_in_short(stop: &StopReason) -> StopReason {
     match stop {
         StopReason::Other(words) => StopReason::Other(shorten_failure(words).into_owned()),
@@ -121,7 +121,7 @@ fn answered(r: &mut Recorder<'_>, output: Output) {
     finish(r, End { fallback, ..End::done(output) });
 }
 
-/// The reply had neither text nor calls. (WT-L9, WT-L10)
+/// Handles a reply with neither text nor calls. (WT-L9, WT-L10)
 fn silent(r: &mut Recorder<'_>) {
     let Run { mode, empties, ref options, .. } = *r.run();
     let words = match mode {
@@ -149,7 +149,7 @@ pub(super) fn failed<'i>(s: Situation<'_>, failure: &'i ModelFailed) -> Planned<
 
 fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
     let run = r.run();
-    // The failures before this one.
+    // The failures before the current failure.
     let failures = run.failures;
     let delay = if run.cancel.is_some() {
         None
@@ -179,7 +179,7 @@ fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
         return try_again(r);
     }
     if r.run().model != r.run().step_model {
-        // A person has chosen another model during this call: it is tried before the fallbacks.
+        // A person has chosen another model during this call: try that model before the fallbacks.
         return try_again(r);
     }
     if let Some(model) = fallback_model(r.run()).cloned() {
@@ -195,7 +195,7 @@ fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
 /// Returns the model after the current one in the agent's list.
 fn fallback_model(run: &Run) -> Option<&ModelName> {
     let place = run.agent.models.iter().position(|model| *model == run.model);
-    // A model that a person chose comes before the list.
+    // A model that a person chose precedes the list.
     run.agent.models.get(place.map_or(0, |place| place + 1))
 }
 
@@ -207,7 +207,7 @@ pub(super) fn stopped<'i>(s: Situation<'_>, attempt: Attempt, partial: Option<&'
     if partial.is_some() {
         return Err(Reject::Stale { what: "the model call is still wanted".into() });
     }
-    // Another process repeats the call; this is no failure.
+    // Another process repeats the call, so the stop is no failure.
     Ok(Box::new(move |r| {
         r.record(Fact::StepFailed {
             attempt,
@@ -220,7 +220,7 @@ pub(super) fn stopped<'i>(s: Situation<'_>, attempt: Attempt, partial: Option<&'
     }))
 }
 
-/// The model call of a run that is being cancelled has ended.
+/// Handles the end of a model call in a run that is being cancelled.
 fn stop(r: &mut Recorder<'_>, attempt: Attempt, partial: Option<&Content>) {
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {

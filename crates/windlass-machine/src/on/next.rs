@@ -1,4 +1,4 @@
-//! What follows: the next step, a retry, or the end of the run.
+//! Continues a run: with the next step, a retry, or the end of the run.
 //!
 //! Every step and every end of a run passes through this module.
 
@@ -16,7 +16,7 @@ use crate::id::{Attempt, InputId, InterruptId};
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
 use crate::state::{RUN_TIMEOUT, Run, State, Waiting};
 
-/// Who may raise a limit.
+/// The approvers that may raise a limit.
 pub(super) type Approvers = BTreeSet<Approver>;
 
 /// The end of a run.
@@ -32,7 +32,7 @@ impl End {
         Self { status: RunStatus::Done, output, error: None, fallback: false }
     }
 
-    /// Ends with a text from the engine instead of an answer.
+    /// Creates an end with a text from the engine instead of an answer.
     pub(super) fn in_place(words: &str) -> Self {
         Self { fallback: true, ..Self::done(Output::words(words)) }
     }
@@ -62,7 +62,7 @@ pub(super) fn start_queued(r: &mut Recorder<'_>, id: &InputId) {
     first_step(r);
 }
 
-/// Returns the options with the effective mode: the run's, else the thread's last one, else the agent's.
+/// Returns the options with the effective mode: the run's mode, else the thread's last mode, else the agent's.
 pub(super) fn in_mode(state: &State, agent: &Agent, options: &RunOptions) -> RunOptions {
     RunOptions { mode: options.mode.or(state.mode).or(agent.mode), ..options.clone() }
 }
@@ -89,7 +89,7 @@ pub(super) fn first_step(r: &mut Recorder<'_>) {
     r.record(Fact::StepStarted { attempt, model, mode: StepMode::Plain, nudge: None });
 }
 
-/// Returns the budget that has no room for the next action.
+/// Returns the budget whose remaining amount is too small for the next action.
 fn refused(r: &Recorder<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
     let (limit, figure, refused) = r.no_room()?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
@@ -147,7 +147,7 @@ pub(super) fn resume(r: &mut Recorder<'_>, next: Next) {
     }
 }
 
-/// Whether the machine itself counts the limit, so that room cannot be made elsewhere.
+/// Whether the machine itself counts the limit. Such a limit cannot be raised outside the thread.
 pub(super) fn is_own(asked: &LimitAsked) -> bool {
     [MAX_STEPS, MAX_SAME_CALLS, RUN_TIMEOUT].contains(&asked.limit.as_str())
 }
@@ -208,7 +208,7 @@ fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
     r.record(Fact::StepStarted { attempt, model, mode, nudge });
 }
 
-/// A limit was reached: the run asks people or ends.
+/// Handles a reached limit: the run asks people or ends.
 pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Approvers) {
     match r.run().options.at_limit() {
         AtLimit::Ask => park(r, asked, approvers),
@@ -216,7 +216,7 @@ pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Appro
     }
 }
 
-/// Leaves queued steering messages for the next run, unless the model is called once more.
+/// Keeps queued steering messages for the next run, unless the model is called once more.
 fn out_of_steps(r: &mut Recorder<'_>, mode: StepMode) {
     let run = r.run();
     let figure = run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps));
@@ -278,14 +278,14 @@ fn move_window(r: &mut Recorder<'_>, mode: StepMode) {
     }
 }
 
-/// Ends the run, and starts the next queued one.
+/// Ends the run, and starts the next queued run.
 pub(super) fn finish(r: &mut Recorder<'_>, end: End) {
     let done = end.status == RunStatus::Done;
     finish_only(r, end);
     start_waiting(r, done);
 }
 
-/// Ends the run and starts nothing.
+/// Ends the run and does not start a queued run.
 pub(super) fn finish_only(r: &mut Recorder<'_>, end: End) {
     let run = r.run();
     let totals = Totals { duration_ms: r.now().since(run.started_at), ..run.totals };
@@ -293,8 +293,8 @@ pub(super) fn finish_only(r: &mut Recorder<'_>, end: End) {
     r.record(Fact::RunFinished { status, output, error, fallback, totals });
 }
 
-/// Starts the run of a queued message. After a run that ended `done`, this is the first queued message; otherwise
-/// only a message that replaces the run. (ZE-P7)
+/// Starts the run of a queued message. After a run that ended `done`, starts the first queued message; otherwise only
+/// a message that replaces the run. (ZE-P7)
 pub(super) fn start_waiting(r: &mut Recorder<'_>, done: bool) {
     let in_turn = |waiting: &&Waiting| done || waiting.queued.place == Place::AfterCancel;
     if let Some(id) = r.state().queue.iter().find(in_turn).map(|waiting| waiting.id.clone()) {

@@ -1,6 +1,6 @@
 //! Continues a step after one of its calls has changed: starts calls, starts the next step, or ends the run.
 //!
-//! This module judges no call and gives none its result.
+//! This module judges no calls and records no results.
 
 use super::record::Recorder;
 use super::{cancel, line, next};
@@ -17,7 +17,7 @@ pub(super) fn advance(r: &mut Recorder<'_>) {
     }
 }
 
-/// Continues the step. If the run is being cancelled, ends it once no call is in flight.
+/// Continues the step. If the run is being cancelled, ends the run when no call is in flight.
 pub(super) fn after(r: &mut Recorder<'_>) {
     match r.run().cancel {
         Some(_) => cancel::settle(r),

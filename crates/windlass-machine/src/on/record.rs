@@ -1,8 +1,8 @@
 //! The two halves of a decision: its input, and the facts that it records.
 //!
 //! An input is first checked against a read-only [`Situation`]. The result is a reject or a [`Plan`]. Only a plan
-//! gets the [`Recorder`], which applies each fact to the state at once. A plan returns nothing, so a decision cannot
-//! reject after its first fact.
+//! gets the [`Recorder`], which applies each fact to the state immediately. A plan returns no result, so a decision
+//! cannot reject after its first fact.
 
 use std::collections::BTreeSet;
 
@@ -55,14 +55,14 @@ pub(super) struct Recorder<'a> {
     pub is_over: bool,
 }
 
-/// The budget that has no room for the next step of this decision.
+/// The budget whose remaining amount is too small for the next step of this decision.
 struct NoRoom {
     budget: Option<(String, u64, Refused)>,
     is_recorded: bool,
 }
 
 impl<'a> Situation<'a> {
-    /// Whether a tool is one of the active run's own that this process does not have.
+    /// Whether a tool is one of the active run's own tools that this process does not have.
     pub(super) fn lacks(&self, tool: &ToolName) -> bool {
         self.lacks.contains(tool)
     }
@@ -81,7 +81,7 @@ impl<'a> Situation<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// `moment` must not be before the last event.
+    /// Creates a recorder. `moment` must not be before the last event.
     pub(super) fn new(
         thread: &'a ThreadId,
         state: &'a mut State,
@@ -120,13 +120,13 @@ impl<'a> Recorder<'a> {
         self.run = Some(run.clone());
     }
 
-    /// Notes that a budget has no room for the next step, without recording it.
+    /// Stores that a budget is too small for the next step, without recording a fact.
     pub(super) fn has_no_room(&mut self, limit: &str, figure: u64, refused: &Refused) {
         let budget = Some((limit.to_owned(), figure, refused.clone()));
         self.no_room = NoRoom { budget, is_recorded: false };
     }
 
-    /// Records that a budget has no room, unless that is already recorded.
+    /// Records that a budget is too small, unless the journal already has this fact.
     pub(super) fn record_no_room(&mut self) {
         if let Some((limit, figure, refused)) = self.no_room.budget.clone()
             && !std::mem::replace(&mut self.no_room.is_recorded, true)
@@ -135,7 +135,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Returns the budget that has no room for the next step.
+    /// Returns the budget that is too small for the next step.
     pub(super) fn no_room(&self) -> Option<&(String, u64, Refused)> {
         self.no_room.budget.as_ref()
     }
@@ -145,12 +145,12 @@ impl<'a> Recorder<'a> {
         self.events
     }
 
-    /// Returns the state after the facts so far, and the time.
+    /// Returns the state after the recorded facts, and the time.
     pub(super) fn situation(&self) -> Situation<'_> {
         Situation { thread: self.thread, state: self.state, lacks: self.lacks, now: self.moment.at }
     }
 
-    /// Returns the state after the facts so far.
+    /// Returns the state after the recorded facts.
     pub(super) fn state(&self) -> &State {
         self.state
     }
@@ -173,12 +173,12 @@ impl<'a> Recorder<'a> {
         &self.grants_used
     }
 
-    /// Returns the active run. The plan must have checked that there is one, and must not have finished it.
+    /// Returns the active run. The plan must have checked that a run is active, and must not have finished the run.
     pub(super) fn run(&self) -> &Run {
         self.state.run.as_ref().expect("a plan about a run has an active one")
     }
 
-    /// Returns the calls of the step; `None` once each has its result.
+    /// Returns the calls of the step; `None` when every call has its result.
     pub(super) fn line(&self) -> Option<&Line> {
         self.state.run.as_ref().and_then(line_of)
     }
@@ -197,7 +197,7 @@ impl<'a> Recorder<'a> {
         EffectId::derive(self.thread, &self.run().id, call)
     }
 
-    /// The effects of the last finished run that are not pure.
+    /// Returns the effects of the last finished run that are not pure.
     pub(super) fn effects_of_last(&self) -> Vec<EffectId> {
         let Some(last) = &self.state.last else { return Vec::new() };
         last.effects.iter().map(|call| EffectId::derive(self.thread, &last.run, *call)).collect()
@@ -221,12 +221,12 @@ pub(super) fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
     Err(Reject::Invalid { what })
 }
 
-/// Rejects JSON that could not be decoded once it is recorded. `checked` has the reason.
+/// Rejects JSON that could not be decoded from the journal. `checked` has the reason.
 pub(super) fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(), Reject> {
     checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
 }
 
-/// Rejects a JSON null for an optional value, because it decodes as absent.
+/// Rejects a JSON null for an optional value, because null decodes as absent.
 pub(super) fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
     match value {
         Value::Null => Err(Reject::Invalid { what: format!("{what} is null; leave it out") }),

@@ -1,7 +1,7 @@
-//! The policy or a tool changed while calls wait: calls that have not started are judged again.
+//! Judges calls again that have not started, after the policy or a tool changed.
 //!
 //! A tightened rule, a revoked grant, a changed schema or another path target affects a waiting or approved call. A
-//! loosened rule releases it.
+//! loosened rule releases a waiting call.
 
 use super::line::{self, close};
 use super::progress::after;
@@ -35,10 +35,10 @@ pub(super) fn rejudged<'i>(s: Situation<'_>, view: &'i View) -> Planned<'i> {
 fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     let call = r.call(index);
     let waits = match call.status {
-        // The reply was decided in a process without the call's tool.
+        // A process without the call's tool decided the reply.
         CallStatus::New if index < view.calls.len() => return line::admit(r, index, view),
         CallStatus::Asking(_) | CallStatus::Ready | CallStatus::Previewing { .. } => true,
-        // A deferred call is judged when it is due, not earlier.
+        // A deferred call is not judged before it is due.
         CallStatus::Deferred { .. } => call.status.is_due(r.now()),
         CallStatus::New
         | CallStatus::Started
@@ -56,7 +56,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// Whether a call was judged by another policy than the current one, or in another form.
+/// Whether a call was judged by an earlier policy, or in another form.
 fn is_outdated(call: &Call, view: &View, index: usize) -> bool {
     let is_another =
         |known: &KnownCall| unfit(known).is_none() && known.approval(&call.tool) != call.approval;
@@ -70,7 +70,8 @@ fn rejudge(r: &mut Recorder<'_>, index: usize, known: &KnownCall, view: &View) {
     let asked = call.status.asked();
     match asked.map(|asked| &asked.kind) {
         Some(InterruptKind::Approval { .. } | InterruptKind::Hook { .. }) | None => {}
-        // If a rule now denies the call, its own question is pointless. Otherwise the call is judged with the reply.
+        // If a rule now denies the call, its own question is no longer
+        // needed. Otherwise the call is judged with the reply.
         Some(InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. })
             if judged.verdict == Verdict::Deny || unfit(known).is_some() => {}
         // No rule applies to other questions about a call.
@@ -110,12 +111,12 @@ fn keeps_its_verdict(
     let stands = || still_stands(r, index, judged, known, view);
     match (judged.verdict, &call.status) {
         (Verdict::Deny, _) => false,
-        // If another grant than before allows the call, its use must be counted.
+        // If a different grant now allows the call, the use of that grant must be counted.
         (Verdict::Allow, CallStatus::Ready | CallStatus::Deferred { .. }) => {
             same && (judged.grant.is_none() || stands())
         }
-        // People approved the call, and another preview is being made. A grant that came with their answer is for
-        // later calls.
+        // People approved the call, and another preview is in progress. A
+        // grant that accompanied their answer is for later calls.
         (Verdict::Allow, CallStatus::Previewing { recheck: true }) => {
             same && judged.grant.is_some() && stands()
         }
@@ -172,10 +173,10 @@ pub(super) fn replied(r: &mut Recorder<'_>, index: usize, view: &View) {
     }
 }
 
-/// Closes a call whose tool no longer exists. A run's own tool may exist in another process.
+/// Closes a call whose tool no longer exists, unless another process may have the tool.
 fn gone(r: &mut Recorder<'_>, index: usize) {
     let call = r.call(index);
-    // Another process may have the tool, so the interrupt stays open. An approval of it is rejected here.
+    // Another process may have the tool, so the interrupt stays open. This process rejects an approval of the call.
     if call.status.asked().is_some() || r.lacks(&call.tool) {
         return;
     }
@@ -189,7 +190,7 @@ pub(super) fn unavailable(r: &mut Recorder<'_>, index: usize) {
     close(r, index, if doubtful { Outcome::InDoubt } else { Outcome::Unavailable }, text);
 }
 
-/// Returns why the arguments of a previously judged call no longer match its tool; `None` if they do.
+/// Returns why the arguments of a previously judged call no longer match its tool; `None` if they match.
 pub(super) fn unfit(known: &KnownCall) -> Option<&str> {
     match &known.arguments {
         Arguments::Invalid { reason } => Some(reason),
@@ -207,14 +208,14 @@ pub(super) fn no_longer_fits(r: &mut Recorder<'_>, index: usize, reason: &str) {
     line::refuse(r, index, &format!("Invalid arguments: {reason}"));
 }
 
-/// Closes an interrupt that is no longer needed, or will be reopened with other terms.
+/// Closes an interrupt that is no longer needed, or that will be reopened with other terms.
 fn take_back(r: &mut Recorder<'_>, interrupt: InterruptId, allowed: bool) {
     let answer = if allowed { Answer::Approve } else { Answer::Withdrawn };
     r.record(Fact::InterruptClosed { interrupt, answer, by: Principal::from(POLICY), roles: Vec::new() });
 }
 
 /// Whether an earlier permission (a grant, people, or expiry) still allows a call that the policy now asks about. A
-/// call that asked people needs no further permission once they replied. A grant is weaker than a rule that asks.
+/// call that asked people needs no further permission after their reply. A grant is weaker than a rule that asks.
 pub(super) fn still_stands(
     r: &Recorder<'_>,
     index: usize,

@@ -1,7 +1,7 @@
 //! Handles deadlines: of retries, reconciliation reads, deferred calls, the run's time limit and unanswered
 //! interrupts.
 //!
-//! This module reads no clock: the decision has the thread's time.
+//! This module reads no clock: the caller passes the thread's time.
 
 use super::next::{Approvers, at_limit, out_of_time, try_again};
 use super::record::{Plan, Recorder, Situation, nothing};
@@ -27,7 +27,7 @@ pub(super) fn ticked<'i>(s: Situation<'_>, confirmed: &'i [InterruptId]) -> Plan
 }
 
 /// Handles the run's time limit. `Fail` and `Answer` cancel the run. `Ask` lets calls in flight finish, so that no
-/// paid work is lost; the next step asks first.
+/// paid work is lost, and asks people before the next step.
 fn time_is_up(r: &mut Recorder<'_>) {
     let (limit, figure) = (RUN_TIMEOUT.to_owned(), r.run().timeout_ms());
     r.record(Fact::LimitReached { limit, figure, refused: None });

@@ -1,6 +1,6 @@
-//! A tool call returned, asked, was deferred, or was killed by its own process.
+//! Handles a tool call that returned, asked, was deferred, or was killed by its own process.
 //!
-//! `lost` handles calls whose process is gone.
+//! `lost` handles calls whose process has ended.
 
 use super::line::{self, close, with_repair};
 use super::lost;
@@ -79,10 +79,11 @@ pub(super) fn returned<'i>(s: Situation<'_>, key: CallKey, returned: Returned<'i
     }))
 }
 
-/// Maximum length of a path, as in Linux (`PATH_MAX`).
+/// Maximum length of a path in bytes, as in Linux (`PATH_MAX`).
 const MAX_PATH_BYTES: usize = 4096;
 
-/// A running tool is about to change a file. A call that was given up meanwhile must not change anything more.
+/// Handles a running tool that is about to change a file. A call
+/// that was stopped in the meantime must not change further files.
 pub(super) fn changing<'i>(s: Situation<'_>, key: CallKey, change: &'i FileChange) -> Planned<'i> {
     check_started(s, key)?;
     if change.path.len() > MAX_PATH_BYTES {
@@ -92,13 +93,13 @@ pub(super) fn changing<'i>(s: Situation<'_>, key: CallKey, change: &'i FileChang
     Ok(Box::new(move |r| r.record(Fact::FileChanging { call: key, change: Box::new(change.clone()) })))
 }
 
-/// Maximum number of tool states in one thread. Each is a name in a tool's code, so few are needed.
+/// Maximum number of tool states in one thread. Each key is a constant in a tool's code, so few are needed.
 const MAX_KEPT: usize = 16;
 
 /// Maximum number of interrupts of one call, including approvals; a tool that exceeds it is in a loop.
 pub(super) const MAX_ASKS: u32 = 64;
 
-/// A tool needs an outside answer to continue.
+/// Handles a tool that needs an outside answer to continue.
 pub(super) fn asked<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -137,13 +138,14 @@ pub(super) fn asked<'i>(
 }
 
 /// Maximum number of deferrals of one call: enough to poll each minute for a week, or every five seconds for half a
-/// day. Each deferral takes two events, so that a polling call adds at most some megabytes to the journal.
+/// day. Each deferral takes two events, so a polling call adds at most a few megabytes to the journal.
 const MAX_DEFERRALS: u32 = 10_000;
 
-/// Maximum length of one deferral; a longer one is cut. A time more than a year away is more likely a mistake.
+/// Maximum length of one deferral in milliseconds; a longer deferral
+/// is shortened. A delay of more than a year is probably a mistake.
 const MAX_DEFERRAL_MS: u64 = 366 * 24 * 3_600_000;
 
-/// A tool defers its call.
+/// Handles a tool that defers its call.
 pub(super) fn deferred<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -180,7 +182,7 @@ pub(super) fn resume_due(r: &mut Recorder<'_>) {
     }
 }
 
-/// A preview of a call was made.
+/// Handles the preview of a call.
 pub(super) fn previewed<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -218,7 +220,8 @@ pub(super) fn previewed<'i>(
     }))
 }
 
-/// A call ended without a recordable result. If it is repeated, the current policy judges it first.
+/// Handles a call that ended without a recordable result. If
+/// the call is repeated, the current policy judges it first.
 pub(super) fn stopped<'i>(
     s: Situation<'_>,
     key: CallKey,
@@ -233,11 +236,11 @@ pub(super) fn stopped<'i>(
 fn stop(r: &mut Recorder<'_>, index: usize, reason: &str, by_tool: bool, view: &View) {
     let reason = &*shorten_failure(reason);
     let (run, call) = (r.run(), r.call(index));
-    // The call would resume from its deferral, and find the same.
+    // The call would resume from its deferral, and stop for the same reason.
     let is_over = by_tool && call.resumes;
     let has_tries = call.tries < run.agent.limits.max_call_starts && !is_over;
     match (call.class, run.cancel.is_some()) {
-        // The call only polls work elsewhere: its own end says nothing about that work.
+        // The call only polls work elsewhere: its end does not reveal the state of that work.
         (_, false) if call.rest == Rest::Repeatable && has_tries => lost::repeat(r, index, view),
         (EffectClass::Pure, cancelling) => {
             let outcome = if cancelling { Outcome::Cancelled } else { Outcome::Returned };

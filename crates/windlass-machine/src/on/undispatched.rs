@@ -1,7 +1,7 @@
-//! A process recorded a start and knows that it did not dispatch it.
+//! Handles a recorded start that the process did not dispatch.
 //!
-//! The start is reverted: the call is judged in its current form, or closed with the run. It is in doubt only if an
-//! earlier start may have had effects.
+//! The start is reverted: the call is judged in its current form, or closed with the run. The call is in doubt only
+//! if an earlier start may have had effects.
 
 use super::line::{self, close};
 use super::lost::check_start;
@@ -11,7 +11,7 @@ use crate::event::{Fact, Outcome, Verdict};
 use crate::id::CallKey;
 use crate::input::{CallView, View};
 
-/// Maximum number of reverted starts of one call. After that many changes the call is closed.
+/// Maximum number of reverted starts of one call. After them the call is closed, because its tool changes too often.
 const UNDISPATCHED_MAX: u32 = 8;
 
 pub(super) fn not_dispatched<'i>(s: Situation<'_>, key: CallKey, start: u32, view: &'i View) -> Planned<'i> {
@@ -53,7 +53,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
         Verdict::Ask => stands(),
         Verdict::Deny => false,
     };
-    // The tool is the judged one again.
+    // The tool is again the one that was judged.
     if keeps && judged.approval == r.call(index).approval {
         return;
     }
@@ -61,7 +61,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
     line::judged(r, index, &judged, known, None, view);
     match judged.verdict {
         Verdict::Allow => {}
-        // A call that asked people needs no permission once they replied.
+        // A call that asked people needs no permission after their reply.
         Verdict::Ask if is_answered => {}
         Verdict::Ask => line::ask(r, index, judged),
         Verdict::Deny => line::denied(r, index, &judged),

@@ -1,4 +1,4 @@
-//! The verdict on a call: that of the policy, combined with that of the host program's hook.
+//! The verdict on a call: the policy's verdict, combined with the verdict of the host program's hook.
 //!
 //! This module records nothing.
 
@@ -82,7 +82,7 @@ pub(super) fn judge_after(
     judged
 }
 
-/// Returns why the run's mode withholds the call, worded for the model; `None` if it does not.
+/// Returns why the run's mode withholds the call, worded for the model; `None` if the mode permits the call.
 pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<String> {
     let reads = only_reads(known.class, known.annotations, known.trust);
     let mode = run.options.mode();
@@ -92,7 +92,7 @@ pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<
 const HOOK: &str = "hook";
 
 impl KnownCall {
-    /// Returns the digest that an approval is bound to: a change in any part makes another call.
+    /// Returns the digest that an approval is bound to. A change in any part of it makes another call.
     pub fn approval(&self, tool: &ToolName) -> Digest {
         let arguments = match &self.arguments {
             Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,

@@ -13,11 +13,12 @@
 //! | else a grant matches; grants also cover destructive calls | allow | `grant <id>` |
 //! | else | ask | `annotations` |
 //!
-//! An unclear rule never weakens a verdict: an unclear deny or ask rule applies, an unclear allow rule or grant does
-//! not. Otherwise the form of an argument could bypass a rule. A destructive hint counts from every tool, a read-only
-//! hint only from trusted ones. Grants come last, so that a call that needs none does not use up a counted one.
+//! An unclear rule never weakens a verdict: an unclear deny or ask rule applies, an unclear
+//! allow rule or grant does not. Otherwise the form of an argument could bypass a rule. A
+//! destructive hint applies from every tool, a read-only hint only from trusted tools. Grants
+//! come last, so that a call that needs no grant does not use up a counted grant.
 //!
-//! The gate knows neither people nor interrupts; Ask is a verdict like the others.
+//! The gate handles neither people nor interrupts; Ask is a verdict like Allow and Deny.
 
 use std::collections::BTreeSet;
 
@@ -30,11 +31,11 @@ use crate::id::{Digest, Principal, Timestamp, ToolName};
 use super::rule::{Condition, Direction, Rule, Terms, Unclear, all_hold};
 use super::subject::{Subject, Trust};
 
-/// Which calls run without asking. (ZE-H1)
+/// The calls that run without asking. (ZE-H1)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoRun {
-    /// Calls whose trusted annotations say that they change nothing; all others ask. (SK-A1)
+    /// Calls whose trusted annotations declare that they change nothing; all other calls ask. (SK-A1)
     #[default]
     Ask,
     /// In addition, calls of tools on the user's allow list.
@@ -43,12 +44,13 @@ pub enum AutoRun {
     Everything,
 }
 
-/// A read from the outside world can leak data, and a destructive call is no read.
+/// Whether the hints declare that a call changes nothing. A read from the outside world can leak data, and a
+/// destructive call is no read.
 fn changes_nothing(hints: Annotations) -> bool {
     hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
-/// Everything that calls are judged by.
+/// The rules, grants and settings that calls are judged by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
@@ -74,12 +76,13 @@ pub struct AllowedTool {
     /// Server of the tool when it was added; `None`: an engine tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Digest of its schema then; for a server's tool it also covers description and hints.
+    /// Digest of the tool's schema when it was added. For a server's
+    /// tool the digest also covers description and hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
 }
 
-/// An engine tool, whatever its schema.
+/// Creates an entry for an engine tool with any schema.
 impl From<&str> for AllowedTool {
     fn from(tool: &str) -> Self {
         Self { tool: tool.into(), server: None, schema: None }
@@ -92,14 +95,14 @@ impl From<&str> for AllowedTool {
 pub struct Grant {
     /// Id of the grant.
     pub id: String,
-    /// The tool whose calls it allows.
+    /// The tool whose calls the grant allows.
     pub tool: ToolName,
     /// Server of the tool when the grant was given: a tool of the same name from elsewhere is another tool. `None`:
     /// an engine tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Digest of the tool's schema then; for a server's tool it also covers description and hints. A grant does not
-    /// match a tool that has changed.
+    /// Digest of the tool's schema when the grant was given. For a server's tool the digest also covers description
+    /// and hints. A grant does not match a tool that has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Digest>,
     /// Conditions on the arguments.
@@ -120,14 +123,14 @@ pub struct Grant {
 pub struct Judgement {
     /// Allow, ask or deny.
     pub verdict: Verdict,
-    /// What decided: a rule's name or `rule #3`, `annotations`, `allowlist`, `auto-run`, `grant <id>`, or `error: …`.
-    /// If several rules decide equally, the first by name.
+    /// The source of the verdict: a rule's name or `rule #3`, `annotations`, `allowlist`, `auto-run`, `grant <id>`,
+    /// or `error: …`. If several rules give the same verdict, the first by name.
     pub by: String,
     /// The grant that the call uses once.
     pub grant: Option<String>,
     /// Terms of the approval, if the verdict is ask.
     pub terms: Terms,
-    /// Whether the verdict is ask only because nothing allows the call: a grant would.
+    /// Whether the verdict is ask only because no source allows the call, so that a grant would allow it.
     pub is_grantable: bool,
 }
 
@@ -148,8 +151,8 @@ impl Policy {
         self.judge_after(subject, &[])
     }
 
-    /// Judges a call together with others that are allowed with it. `used` are the grants that those use, once per
-    /// use.
+    /// Judges a call that is decided together with other calls. `used`
+    /// are the grants that the other calls use, once per use.
     pub fn judge_after(&self, subject: &Subject<'_>, used: &[&str]) -> Judgement {
         let mut ruling = Ruling::default();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -213,7 +216,8 @@ impl AllowedTool {
 fn is_the_tool(subject: &Subject<'_>, tool: &ToolName, server: Option<&str>, schema: Option<Digest>) -> bool {
     let is_from_there = match server {
         Some(server) => subject.server == Some(server),
-        // An engine tool may reach a server. Its digest never equals that of a server's tool, which covers more.
+        // An engine tool may reach a server. Its digest never equals
+        // the digest of a server's tool, which covers more.
         None => subject.server.is_none() || schema.is_some(),
     };
     subject.tool == tool && is_from_there && schema.is_none_or(|schema| subject.schema == Some(schema))
@@ -229,7 +233,7 @@ impl Grant {
             && all_hold(&self.arguments, subject, Direction::Permits) == Ok(true)
     }
 
-    /// Order in which matching grants are used: uncounted ones first, then by expiry.
+    /// Returns the sort key for the use of matching grants: uncounted grants first, then by expiry.
     fn precedence(&self) -> (bool, Timestamp, &str) {
         (self.remaining.is_some(), self.expires_at.unwrap_or(Timestamp(u64::MAX)), &self.id)
     }
@@ -266,10 +270,10 @@ impl Weight {
     }
 }
 
-/// The combined verdict of the rules so far.
+/// The combined verdict of the evaluated rules.
 #[derive(Default)]
 struct Ruling {
-    /// The verdict with the highest precedence, and what decided it.
+    /// The verdict with the highest precedence, and its source.
     strongest: Option<(Weight, String)>,
     /// Merged terms of the ask rules that match or may match.
     terms: Option<Terms>,

@@ -37,32 +37,32 @@ fn check_levels(value: &Value, left: usize) -> Result<(), String> {
     }
 }
 
-/// Maximum characters of one result that the model sees. (LM-L6)
+/// Maximum number of characters of one result that the model sees. (LM-L6)
 pub const RESULT_MAX_CHARS: usize = 100_000;
 
-/// Maximum parts of one result that the model sees; equals the default maximum of calls per step.
+/// Maximum number of parts of one result that the model sees; equals the default maximum of calls per step.
 pub const RESULT_MAX_PARTS: usize = 128;
 
-/// Maximum recorded characters of a failure: more than the longest explanations of providers, and far less than a
-/// stack trace or an error page.
+/// Maximum number of recorded characters of a failure. The longest
+/// explanations of providers fit, but no stack traces or error pages.
 pub const FAILURE_MAX_CHARS: usize = 2_000;
 
-/// Truncates a failure message to [`FAILURE_MAX_CHARS`] characters. Keeps the beginning and notes how much was cut.
-/// Shorter messages are returned unchanged.
+/// Truncates a failure message to [`FAILURE_MAX_CHARS`] characters. Keeps the beginning and adds a note with the
+/// number of removed characters. Shorter messages are returned unchanged.
 pub fn shorten_failure(text: &str) -> Cow<'_, str> {
     let total = text.chars().count();
     if total <= FAILURE_MAX_CHARS {
         return Cow::Borrowed(text);
     }
-    // Room for the note with the largest numbers.
+    // Reserve space for the note with the largest numbers.
     let keep = FAILURE_MAX_CHARS - 80;
     let end = text.char_indices().nth(keep).map_or(text.len(), |(end, _)| end);
     Cow::Owned(format!("{} [… {} of {total} characters left out …]", &text[..end], total - keep))
 }
 
 /// Truncates the texts of a result to [`RESULT_MAX_CHARS`] characters in total. Keeps the beginning and the end of
-/// their concatenation, with a note in between about how much was cut. A text that is cut entirely becomes empty.
-/// Shorter results are returned unchanged.
+/// their concatenation, with a note about the number of removed characters in between. A text that is cut entirely
+/// becomes empty. Shorter results are returned unchanged.
 pub fn shorten_result(texts: Vec<String>) -> Vec<String> {
     // A text has at most as many characters as bytes.
     if texts.iter().map(String::len).sum::<usize>() <= RESULT_MAX_CHARS {

@@ -1,6 +1,6 @@
-//! Retry policy of model calls: which failures are retried, how often, and after how long.
+//! Retry policy of model calls: the failures that are retried, the number of retries, and their delays.
 //!
-//! Pure arithmetic. It adds no jitter, because a thread calls one model at a time.
+//! The functions are pure arithmetic. They add no jitter, because a thread calls one model at a time.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum FailureClass {
     Overloaded,
     /// 5xx, connection refused or reset, or an error event mid-stream.
     Transient,
-    /// No byte arrived for too long.
+    /// No byte arrived within the timeout.
     Timeout,
     /// The stream ended before the reply was complete.
     Truncated,
@@ -32,24 +32,24 @@ pub enum FailureClass {
     Empty,
     /// A blob that the request references is missing or damaged.
     MissingBlob,
-    /// The process with the call in flight is gone. The call may have been charged.
+    /// The process with the call in flight has ended. The call may have been charged.
     Lost,
     /// The run was cancelled, or the process with the call in flight ended in an orderly shutdown.
     Cancelled,
 }
 
-/// Failures of one step so far, by family. A model switch resets them.
+/// Number of failures of one step, by family. A model switch resets the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
-    /// 429s.
+    /// Failures with status 429.
     pub rate_limited: u32,
-    /// Consecutive 529s.
+    /// Consecutive failures with status 529.
     pub overloaded: u32,
-    /// Other failures that may pass.
+    /// Other temporary failures.
     pub transient: u32,
     /// Prompts that were too long for the model.
     pub too_long: u32,
-    /// Attempts whose process died before they ended.
+    /// Attempts whose process crashed during the call.
     pub lost: u32,
 }
 
@@ -76,14 +76,15 @@ impl Failures {
     }
 }
 
-/// Maximum lost attempts at one step by one model before the run fails. Each may have been charged, and the reply
-/// itself may crash the process. An attempt that an orderly shutdown interrupts does not count. A model switch resets
-/// the count.
+/// Maximum number of lost attempts at one step by one model; the run then fails. Each
+/// attempt may have been charged, and the reply itself may crash the process. An attempt
+/// that an orderly shutdown interrupts does not count. A model switch resets the count.
 pub const LOST_ATTEMPTS_MAX: u32 = 3;
 
-/// Returns how many attempts may follow a failure, if each fails in the same way; 0 if the step is not retried.
+/// Returns the number of attempts that may follow a failure, if
+/// each fails in the same way; 0 if the step is not retried.
 ///
-/// `before` are the failures before this one.
+/// `before` are the earlier failures of the step.
 pub fn retries_left(class: FailureClass, before: Failures) -> u32 {
     match class {
         FailureClass::RateLimited => RETRIES_MAX.saturating_sub(before.rate_limited),
@@ -103,17 +104,17 @@ pub fn retries_left(class: FailureClass, before: Failures) -> u32 {
     }
 }
 
-/// Retries after a 429, and after a failure that may pass. (SK-L6, SK-L7)
+/// Maximum number of retries after a 429, and after a temporary failure. (SK-L6, SK-L7)
 const RETRIES_MAX: u32 = 3;
-/// Retries after a 529: the fifth consecutive one ends the run. (LM-X6)
+/// Maximum number of retries after a 529: the fifth consecutive 529 ends the run. (LM-X6)
 const OVERLOADED_RETRIES_MAX: u32 = 4;
 
 /// Returns the delay before the next attempt in milliseconds; `None` if there is no next attempt.
 ///
 /// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
-/// until the fifth consecutive one (LM-X6). The provider's own delay takes precedence, up to ten minutes. Lost: at
-/// once after the first loss, because a single restart is common; then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts
-/// are lost. `before` are the failures before this one.
+/// until the fifth consecutive failure (LM-X6). The provider's own delay takes precedence, up to ten minutes. Lost:
+/// at once after the first loss, because a single restart is common; then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts
+/// are lost. `before` are the earlier failures of the step.
 pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
     let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
     if retries_left(class, before) == 0 {
@@ -143,7 +144,8 @@ pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Opt
     }
 }
 
-/// If a provider requests a longer delay than this, the call is not retried.
+/// Maximum delay in milliseconds that a provider may request.
+/// After a request for a longer delay, the call is not retried.
 pub const RETRY_AFTER_MAX_MS: u64 = 600_000;
 
 /// Returns the stable error code of a failure that ends a run, and whether a retry of the run may succeed.

@@ -1,4 +1,4 @@
-//! Rules: the calls that each one matches, and its verdict on them.
+//! Rules: each has conditions on calls, and a verdict on the calls that match.
 //!
 //! Rules are decidable by design: a rule is a list of conditions that all must hold, and runs no code. The gate
 //! combines several rules; `findings` reports errors in a list of rules.
@@ -95,8 +95,8 @@ impl Rule {
         }
     }
 
-    /// Whether a call matches. The call does not match if one condition is false, even if others are unclear. If none
-    /// is false and one is unclear, the result is unclear.
+    /// Whether a call matches. The call does not match if one condition is false, even if others are unclear. If no
+    /// condition is false and one is unclear, the result is unclear.
     pub fn fits(&self, subject: &Subject<'_>) -> Result<bool, Unclear> {
         let direction = match self.verdict {
             Verdict::Allow => Direction::Permits,
@@ -128,7 +128,7 @@ impl Rule {
     }
 }
 
-/// Whether all conditions hold; a false one takes precedence over an unclear one.
+/// Whether all conditions hold. A false condition takes precedence over an unclear condition.
 pub(super) fn all_hold(
     conditions: &[Condition],
     subject: &Subject<'_>,

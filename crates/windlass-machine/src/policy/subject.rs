@@ -25,7 +25,7 @@ pub struct Subject<'a> {
     pub trust: Trust,
     /// The arguments; `None` if they cannot be parsed. Only conditions on arguments need them.
     pub arguments: Option<&'a Value>,
-    /// The paths among them, as the tool's working folder resolves them.
+    /// The paths among the arguments, as the tool's working folder resolves them.
     pub paths: &'a [PathArgument],
     /// The user that the run works for.
     pub principal: &'a Principal,

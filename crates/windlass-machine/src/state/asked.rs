@@ -1,6 +1,6 @@
 //! An open interrupt in the state, with its deadlines.
 //!
-//! `Run` folds answers, votes and reminders into it.
+//! `Run` folds answers, votes and reminders into the interrupt.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::event::InterruptKind;
 use crate::id::{InterruptId, Principal, Timestamp};
 use crate::policy::Terms;
 
-/// An approver with the roles at that time.
+/// An approver with the roles at the time of the approval.
 pub type Approval = (Principal, Vec<String>);
 
 /// An open interrupt.
@@ -16,17 +16,17 @@ pub type Approval = (Principal, Vec<String>);
 pub struct Asked {
     /// Id that an answer names.
     pub interrupt: InterruptId,
-    /// What the interrupt asks for.
+    /// The input that the interrupt waits for.
     pub kind: InterruptKind,
     /// The approvers, the quorum, and the outcome on expiry.
     pub terms: Terms,
-    /// When it was opened.
+    /// Time at which the interrupt was opened.
     pub since: Timestamp,
     /// Approvals so far, if several are needed.
     pub votes: Vec<Approval>,
     /// Whether the reminder was sent.
     pub reminded: bool,
-    /// Whether it was escalated.
+    /// Whether the interrupt was escalated.
     pub escalated: bool,
 }
 
@@ -53,12 +53,12 @@ impl Asked {
         self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
     }
 
-    /// Returns when the reminder is due; `None` once it was sent.
+    /// Returns when the reminder is due; `None` after it was sent.
     pub fn remind_at(&self) -> Option<Timestamp> {
         self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// Returns when the escalation is due; `None` once it was sent.
+    /// Returns when the escalation is due; `None` after it was sent.
     pub fn escalate_at(&self) -> Option<Timestamp> {
         self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
     }

@@ -1,6 +1,6 @@
 //! The calls of a step in the state, each with its status.
 //!
-//! This module decides nothing.
+//! This module makes no decisions.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct Call {
     pub arguments: Content,
     /// Current status.
     pub status: CallStatus,
-    /// What may be repeated after a lost outcome.
+    /// Determines whether the call may be repeated after a lost outcome.
     pub class: EffectClass,
     /// Version of the policy that judged the call; 0 before the verdict.
     pub view: u64,
@@ -45,9 +45,9 @@ pub struct Call {
     pub started_at: Option<Timestamp>,
     /// Evidence about an unknown outcome.
     pub doubt: Option<Doubt>,
-    /// Starts since the last deferral: each crash or hang costs one.
+    /// Number of starts since the last deferral: each crash or hang adds one.
     pub tries: u32,
-    /// Starts that were recorded but not dispatched.
+    /// Number of starts that were recorded but not dispatched.
     pub undispatched: u32,
     /// Number of interrupts about the call.
     pub asks: u32,
@@ -65,9 +65,9 @@ pub struct Call {
     pub approved: bool,
     /// The approvers; empty if the policy approved on expiry.
     pub approvals: Vec<Approval>,
-    /// Terms of its approval.
+    /// Terms of the call's approval.
     pub terms: Terms,
-    /// The grant that allowed it.
+    /// The grant that allowed the call.
     pub grant: Option<String>,
     /// Whether approvers see a preview.
     pub previews: bool,
@@ -75,13 +75,14 @@ pub struct Call {
     pub looks: u32,
     /// Digest of the preview that people saw.
     pub preview: Option<Digest>,
-    /// The answer for the tool that asked. If the call was deferred since, the tool has already received it.
+    /// The answer to the tool's question. If the call was deferred
+    /// after the answer, the tool has already received it.
     pub reply: Option<Answer>,
     /// Data that the tool gets back with the answer, or when it resumes.
     pub parked: Option<Content>,
-    /// Whether its next or current start resumes a deferred call.
+    /// Whether the next or current start resumes a deferred call.
     pub resumes: bool,
-    /// What may be repeated of the rest of a deferred call.
+    /// Determines whether the rest of a deferred call may be repeated.
     pub rest: Rest,
 }
 
@@ -100,7 +101,7 @@ pub struct Doubt {
 pub enum Changed {
     /// Almost valid JSON was repaired. (SK-L11)
     Repaired,
-    /// A person edited them.
+    /// A person edited the arguments.
     Edited,
 }
 
@@ -110,34 +111,34 @@ pub enum Changed {
 pub enum CallStatus {
     /// Not judged yet. Exists only between two events of a batch, or while the tool is missing in this process.
     New,
-    /// A preview is being made.
+    /// A preview is in progress.
     Previewing {
         /// Whether the call is already approved: an equal preview starts it.
         recheck: bool,
     },
     /// Waits for an outside answer.
     Asking(Box<Asked>),
-    /// May start when its turn in the line has come.
+    /// May start when it is next in the line.
     Ready,
     /// Dispatched.
     Started,
-    /// Dispatched before; nothing is in flight until it resumes.
+    /// Dispatched before; not in flight until it resumes.
     Deferred {
-        /// When the call resumes.
+        /// Time at which the call resumes.
         until: Timestamp,
     },
-    /// Dispatched with a lost outcome; a read that may reveal it is in flight.
+    /// Dispatched with a lost outcome; a read that may reveal the outcome is in flight.
     Reconciling {
         /// Number of the read.
         attempt: u32,
-        /// When the call will be in doubt.
+        /// Time at which the call becomes in doubt.
         until: Timestamp,
     },
     /// Like `Reconciling`, between two reads.
     Unresolved {
-        /// Reads so far.
+        /// Number of finished reads.
         attempts: u32,
-        /// When the call will be in doubt.
+        /// Time at which the call becomes in doubt.
         until: Timestamp,
         /// Time of the next read.
         retry_at: Timestamp,
@@ -147,7 +148,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// Whether the call is deferred and its time has come.
+    /// Whether the call is deferred and due.
     pub fn is_due(&self, now: Timestamp) -> bool {
         matches!(self, Self::Deferred { until } if *until <= now)
     }
@@ -169,7 +170,7 @@ impl CallStatus {
 }
 
 impl Line {
-    /// Returns how many calls wait for an outside answer.
+    /// Returns the number of calls that wait for an outside answer.
     pub fn asking(&self) -> usize {
         self.calls.iter().filter(|call| call.status.asked().is_some()).count()
     }
@@ -189,7 +190,7 @@ impl Line {
         })
     }
 
-    /// Returns how many calls are deferred.
+    /// Returns the number of deferred calls.
     pub fn deferred(&self) -> usize {
         self.calls.iter().filter(|call| matches!(call.status, CallStatus::Deferred { .. })).count()
     }

@@ -1,6 +1,6 @@
 //! The active run in the state: its step, its phase, and the line of its calls.
 //!
-//! It folds recorded facts and decides nothing.
+//! This module folds recorded facts and makes no decisions.
 
 mod asked;
 
@@ -35,13 +35,13 @@ pub struct Run {
     pub by: Principal,
     /// Start time.
     pub started_at: Timestamp,
-    /// Milliseconds spent waiting for people, or sleeping.
+    /// Milliseconds that the run has waited for people or slept.
     pub waited_ms: u64,
     /// Start of the current wait; `None` if the run does not wait.
     pub waiting_since: Option<Timestamp>,
-    /// Position of its first event.
+    /// Position of the run's first event.
     pub from: Seq,
-    /// Index of its first message in the history.
+    /// Index of the run's first message in the history.
     pub first_message: u64,
     /// Model of the next step.
     pub model: ModelName,
@@ -57,26 +57,26 @@ pub struct Run {
     pub phase: Phase,
     /// Failures of the current step so far.
     pub failures: Failures,
-    /// Consecutive empty replies. (WT-L9)
+    /// Number of consecutive empty replies. (WT-L9)
     pub empties: u32,
-    /// Consecutive replies that hit the output maximum. (LM-L4)
+    /// Number of consecutive replies that hit the output maximum. (LM-L4)
     pub overruns: u32,
     /// First and last step whose replies form the answer so far.
     pub answer: Option<(u32, u32)>,
-    /// Whether the next reply continues that answer: the last one hit the output maximum, or paused after such a
-    /// reply.
+    /// Whether the next reply continues that answer: the last reply
+    /// hit the output maximum, or paused after such a reply.
     pub answer_continues: bool,
-    /// Text of a failed attempt, used if no better one follows. (SK-L9)
+    /// Text of a failed attempt, used if no later attempt gives a text. (SK-L9)
     pub partial: Option<Content>,
     /// Why the last reply stopped.
     pub stop: Option<StopReason>,
-    /// Set once the run is being cancelled.
+    /// The requester and the reason of the cancellation; `None` unless the run is being cancelled.
     pub cancel: Option<(Principal, CancelReason)>,
     /// Usage so far.
     pub totals: Totals,
     /// Dispatched calls that are not pure.
     pub effects: Vec<CallKey>,
-    /// Dispatched calls by tool, for tools with a limit on calls.
+    /// Number of dispatched calls by tool, for tools with a limit on calls.
     pub calls_of: BTreeMap<ToolName, u32>,
     /// Whether the time limit was reached, so that the run asks a person before the next step.
     pub is_overtime: bool,
@@ -84,7 +84,7 @@ pub struct Run {
     pub raised: BTreeMap<String, u64>,
     /// Consecutive steps with the same calls and the same results.
     pub streak: Streak,
-    /// Tool states from before the run that it has changed.
+    /// Earlier values of the tool states that the run has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
     /// Earlier messages that have left the window since the run started. They are sent again if the run is rolled
     /// back.
@@ -126,7 +126,7 @@ pub enum Phase {
 }
 
 impl Run {
-    /// Whether the run waits for an outside answer, and nothing else is in progress.
+    /// Whether the run waits for an outside answer, and no command is in flight.
     pub fn is_waiting(&self) -> bool {
         match &self.phase {
             Phase::Parked(_) => true,
@@ -135,7 +135,7 @@ impl Run {
         }
     }
 
-    /// Whether the run only waits for a time: calls are deferred, no interrupt is open, and nothing is in flight.
+    /// Whether the run only waits for a time: calls are deferred, no interrupt is open, and no command is in flight.
     pub fn is_sleeping(&self) -> bool {
         match &self.phase {
             Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.has_calls_in_flight(),
@@ -190,7 +190,8 @@ impl Run {
         asked.chain(timers).min()
     }
 
-    /// Returns when the time limit is reached; `None` while the run waits or sleeps, and once it was recorded.
+    /// Returns when the time limit is reached; `None` while the
+    /// run waits or sleeps, and after the limit was recorded.
     pub fn deadline(&self) -> Option<Timestamp> {
         if self.waiting_since.is_some() || self.agent.limits.run_timeout_ms == 0 || self.is_overtime {
             return None;
@@ -267,7 +268,7 @@ impl Run {
             None if has_text => Some((step, step)),
             Some(_) | None => continued,
         };
-        // A paused reply continues, and so does its answer.
+        // A paused reply continues, so the answer that it belongs to continues as well.
         self.answer_continues = overrun || paused && !asks && continued.is_some();
     }
 
@@ -356,12 +357,12 @@ impl Run {
             *count = count.saturating_sub(1);
         }
         if class != EffectClass::Pure {
-            // A call that is not pure starts alone, so the newest effect is its own.
+            // A call that is not pure starts alone, so the newest effect is the effect of this call.
             self.effects.pop();
         }
     }
 
-    /// Stores a result. Returns the message with all results once the last one is there.
+    /// Stores a result. Returns the message with all results after the last result was stored.
     pub(super) fn tool_finished(&mut self, key: CallKey, content: &[Block], error: bool) -> Option<Message> {
         let Phase::Calls(line) = &mut self.phase else { return None };
         let index = key.index as usize;
@@ -381,7 +382,7 @@ impl Run {
         self.streak.count(results.map(|(call, result)| (&call.tool, &call.arguments, &*result.content)));
         let mut results: Vec<ToolResult> = line.results.iter_mut().filter_map(Option::take).collect();
         for (index, summary) in std::mem::take(&mut line.summaries) {
-            // Repeated results are compared in full, which was done above.
+            // Repeated results were compared in full above.
             if let Some(first) = results.get_mut(index as usize).and_then(|result| result.content.first_mut())
             {
                 *first = Block::Text { text: summary, native: None };
@@ -425,7 +426,7 @@ impl Streak {
         calls: impl Iterator<Item = (&'a ToolName, &'a Content, &'a [Block])>,
     ) {
         let digest = calls.fold(Digest::default(), |digest, (tool, arguments, result)| {
-            // Member order and whitespace do not make another call.
+            // A different member order or whitespace does not make another call.
             let value = arguments.inline().and_then(|text| serde_json::from_str::<Value>(text).ok());
             match value {
                 Some(mut value) => {

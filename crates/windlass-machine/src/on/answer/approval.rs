@@ -1,6 +1,6 @@
 //! People approve a call, with its own or with edited arguments, or deny it.
 //!
-//! The current rules count as well as those at the time when the interrupt was opened.
+//! Both the current rules and the rules at the opening of the interrupt apply.
 
 use super::{close_interrupt, known, named, not_here, one_of, open_call};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
@@ -13,7 +13,7 @@ use crate::on::verdict::{self, Judged};
 use crate::reject::Reject;
 use crate::state::Asked;
 
-/// Checks that a person's approval counts for this interrupt.
+/// Checks that a person's approval is valid for this interrupt.
 pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     if asked.terms.may_approve(&by.principal, &by.roles) {
         return Ok(());
@@ -23,7 +23,8 @@ pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
-/// Returns the verdict on a call that is about to be approved: a rule that denies it now counts.
+/// Returns the current verdict on a call that is about to be approved. A
+/// rule that was added after the interrupt may deny the call.
 pub(super) fn check_verdict(s: Situation<'_>, index: usize, view: &View) -> Result<Judged, Reject> {
     let (run, tool) = (s.active()?, &open_call(s, index)?.tool);
     let Some(known) = known(view, index) else {
@@ -66,7 +67,7 @@ pub(super) fn approve(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptI
     let judged = verdict::judge(r, &call.tool, known, view);
     let mut votes = asked.votes.clone();
     votes.push((by.principal.clone(), by.roles.clone()));
-    // Both the current rules and those at the time of the interrupt must be met.
+    // Both the current terms and the terms at the opening of the interrupt must be met.
     let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
     if !enough || !asked.terms.are_met_by(&votes) {
         return vote(r, interrupt.clone(), by);
@@ -113,8 +114,9 @@ pub(super) fn check_edit(
     may_approve(asked, by)
 }
 
-/// Edited arguments make another call. It needs another approval if other or several approvers are required, or if it
-/// can be previewed. An editor who may approve the call has approved the edited arguments.
+/// Replaces a call's arguments, which makes it another call. The edited call needs
+/// another approval if other or several approvers are required, or if it can be
+/// previewed. An editor who may approve the call has approved the edited arguments.
 pub(super) fn edit(
     r: &mut Recorder<'_>,
     index: usize,

@@ -1,4 +1,4 @@
-//! An interrupt that was not answered in time.
+//! Handles interrupts that were not answered in time.
 //!
 //! A tick has no policy view, so it never repeats a call that was dispatched before.
 
@@ -15,7 +15,7 @@ use crate::state::{Asked, POLICY};
 
 /// Handles the deadlines of open interrupts: reminders, escalations and expiry.
 ///
-/// `confirmed` are those whose whole term has passed by a monotonic clock.
+/// `confirmed` are the interrupts whose whole term has passed by a monotonic clock.
 pub(in crate::on) fn overdue(r: &mut Recorder<'_>, confirmed: &[InterruptId]) {
     let now = r.now();
     let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -48,7 +48,7 @@ fn expire(r: &mut Recorder<'_>, index: usize, asked: &Asked, is_confirmed: bool)
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     let approves = approval && asked.terms.on_expiry == Expiry::Approve;
     if approves && !is_confirmed && r.call(index).asks < MAX_ASKS {
-        // A clock that jumped ahead must not approve anything: restart the term.
+        // A wall clock that jumped ahead must not approve a call: restart the term.
         close_interrupt(r, &asked.interrupt, &Answer::Withdrawn, &policy);
         line::open(r, index, asked.kind.clone(), asked.terms.clone());
         return;

@@ -1,4 +1,4 @@
-//! A queued message is withdrawn, edited, or promoted.
+//! Withdraws, edits and promotes queued messages.
 //!
 //! `message` decides that a message is queued; `next` decides when it is taken.
 
@@ -40,7 +40,7 @@ pub(in crate::on) fn edited<'i>(
     }))
 }
 
-/// Moves a message before all others, including those promoted earlier.
+/// Moves a message to the front of the queue, also before messages that were promoted earlier.
 pub(in crate::on) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
     waiting(s.state, id, by)?;
     let is_active = s.state.run.is_some();
@@ -53,7 +53,7 @@ pub(in crate::on) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Pri
     }))
 }
 
-/// Returns a queued message that `by` may change. Fails if it is no longer queued.
+/// Returns a queued message that `by` may change. Fails if the message is no longer queued.
 fn waiting<'a>(state: &'a State, id: &InputId, by: &Principal) -> Result<&'a Waiting, Reject> {
     let waiting = state.queue.iter().find(|waiting| waiting.id == *id);
     let waiting = waiting.ok_or_else(|| Reject::NotFound { what: format!("a waiting message `{id}`") })?;

@@ -60,17 +60,17 @@ fn rules_are_weighed_and_not_counted() {
         (vec![&allow, &ask], "Ask by perhaps"),
         (vec![&ask, &deny], "Deny by no"),
         (vec![&allow, &deny], "Deny by no"),
-        // An unclear allow does not apply.
+        // An unclear allow rule does not apply.
         (vec![odd_allow], "Ask by annotations"),
         (vec![odd_allow, &allow], "Allow by yes"),
         (vec![odd_allow, &ask], "Ask by perhaps"),
         (vec![odd_allow, &deny], "Deny by no"),
-        // An unclear ask asks.
+        // An unclear ask rule asks.
         (vec![odd_ask], asks),
         (vec![odd_ask, &allow], asks),
         (vec![odd_ask, &ask], "Ask by perhaps"),
         (vec![odd_ask, &deny], "Deny by no"),
-        // An unclear deny denies.
+        // An unclear deny rule denies.
         (vec![odd_deny], denies),
         (vec![odd_deny, &allow], denies),
         (vec![odd_deny, &ask], denies),

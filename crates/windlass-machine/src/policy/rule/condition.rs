@@ -1,7 +1,7 @@
 //! Conditions of a rule on a call's arguments: a location, and a predicate on the value there.
 //!
-//! A condition is true, false or unclear, and unclear never counts as false. `null` counts as absent. A path of a
-//! file tool is judged twice: as it is written, and as the file that it resolves to.
+//! A condition is true, false or unclear, and unclear is never treated as false. `null` is treated as absent. A path
+//! of a file tool is judged twice: by its spelling, and by the file that it resolves to.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::path::{PathArgument, PathTarget, UnclearPath, lies_under};
 use super::pattern::Pattern;
 
-/// Maximum bytes of a text that a regular expression is applied to.
+/// Maximum size in bytes of a text that a regular expression is applied to.
 pub const TEXT_MAX_BYTES: usize = 1024 * 1024;
 
 /// A predicate on one argument.
@@ -17,7 +17,7 @@ pub const TEXT_MAX_BYTES: usize = 1024 * 1024;
 pub struct Condition {
     /// Location of the argument, as a JSON pointer (RFC 6901): `/path`, `/options/force`.
     pub argument: String,
-    /// Predicate on the value there.
+    /// Predicate on the value at that location.
     pub is: Predicate,
 }
 
@@ -42,8 +42,8 @@ pub enum Predicate {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Number>,
     },
-    /// A path that is this folder or below it. For a path of a file tool, both its spelling and the file that it
-    /// resolves to count.
+    /// A path that is this folder or below it. For a path of a file tool,
+    /// both its spelling and the file that it resolves to are checked.
     Under(String),
     /// Any value except `null`.
     Present,
@@ -51,7 +51,7 @@ pub enum Predicate {
     Absent,
 }
 
-/// Whether a matching rule allows or restricts calls; doubt never favours running.
+/// Whether a matching rule allows or restricts calls. An unclear condition never lets a call run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Allows calls: a condition on a path must hold for the spelling and for the file.
@@ -76,7 +76,7 @@ pub enum Unclear {
         /// Expected kind.
         wanted: &'static str,
     },
-    /// There is no value.
+    /// The arguments have no value at the location.
     #[error("`{argument}` is absent")]
     Absent {
         /// JSON pointer of the argument.
@@ -196,7 +196,7 @@ impl Condition {
                 let Value::String(path) = found else { return Err(self.unlike(found, "a path")) };
                 lies_under(path, folder).map_err(|why| self.unclear_path(why))
             }
-            // The value exists.
+            // The pointer has found a value.
             Predicate::Present => Ok(true),
             Predicate::Absent => Ok(false),
         }
@@ -227,7 +227,8 @@ impl Condition {
         Ok(Some(at).filter(|value| !value.is_null()))
     }
 
-    /// Whether a value equals one of some values. Unclear if it equals none and has another kind than all of them.
+    /// Whether a value equals one of `values`. Unclear if the value
+    /// equals none of them and all of them have another kind.
     fn is_among(&self, found: &Value, values: &[Value]) -> Result<bool, Unclear> {
         if values.iter().any(|value| same(found, value)) {
             return Ok(true);
@@ -260,7 +261,7 @@ impl Condition {
     }
 }
 
-/// Returns true if one answer is true. Returns the error if none is true and one is unclear.
+/// Returns true if one answer is true. Returns the error if no answer is true and one is unclear.
 fn holds_of_some(answers: impl IntoIterator<Item = Result<bool, Unclear>>) -> Result<bool, Unclear> {
     let mut unclear = None;
     for answer in answers {

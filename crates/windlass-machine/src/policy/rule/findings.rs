@@ -1,6 +1,6 @@
 //! Errors in a list of rules: faults, which make the list unusable, and warnings about likely mistakes.
 //!
-//! The checks consider only the form of the rules, so they miss many mistakes. They know nothing about files.
+//! The checks consider only the form of the rules, so they miss many mistakes. They do not access files.
 
 use serde_json::Value;
 
@@ -22,10 +22,10 @@ pub const CONDITIONS_MAX: usize = 32;
 /// Maximum number of entries in a list of a rule.
 pub const LIST_MAX: usize = 100;
 
-/// Maximum bytes of a name or a glob.
+/// Maximum size of a name or a glob in bytes.
 pub const GLOB_MAX_BYTES: usize = 200;
 
-/// Maximum bytes of a regular expression, a folder or a value.
+/// Maximum size of a regular expression, a folder or a value in bytes.
 pub const PATTERN_MAX_BYTES: usize = 1_000;
 
 /// Maximum number of tokens in a JSON pointer.
@@ -269,7 +269,7 @@ impl Look<'_> {
         }
     }
 
-    /// Compares the rule with the others.
+    /// Compares the rule with the other rules of the list.
     fn others(&mut self, rules: &[Rule]) {
         let (rule, index) = (self.rule, self.index);
         let others = || rules.iter().take(RULES_MAX).enumerate().filter(move |(other, _)| *other != index);

@@ -1,6 +1,7 @@
 //! Whether a path is below another, by its text or by the file that the tool's working folder resolves it to.
 //!
-//! This module reads no disk, and comparison is case-sensitive. What the texts cannot decide is unclear.
+//! This module does not access the file system, and the comparison is case-sensitive. If the texts are not
+//! sufficient, the result is unclear.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,7 +41,7 @@ impl PathTarget {
         Ok(false)
     }
 
-    /// Whether a path of the working folder is one that a rule names, relative or absolute.
+    /// Whether a rule names this path of the working folder, relative or absolute.
     pub(super) fn is_among(&self, path: &str, named: &[Value]) -> bool {
         let is_named = |named: &str| match parts(named) {
             Ok(named) if named.absolute => self.absolute(path).any(|path| parts(&path) == Ok(named.clone())),
@@ -52,7 +53,7 @@ impl PathTarget {
         named.iter().filter_map(Value::as_str).any(is_named)
     }
 
-    /// Returns the absolute forms of a path of the working folder: one for each path of the folder.
+    /// Returns the absolute forms of a path of the working folder: one for each absolute path of the folder.
     pub(super) fn absolute(&self, path: &str) -> impl Iterator<Item = String> {
         self.folders.iter().map(move |folder| match path {
             "" => folder.clone(),

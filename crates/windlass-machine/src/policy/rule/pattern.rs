@@ -8,13 +8,13 @@ use std::sync::{Arc, OnceLock};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-/// Maximum bytes of a compiled expression, so that a thousand rules fit into memory.
+/// Maximum size of a compiled expression in bytes, so that a thousand rules fit into memory.
 const COMPILED_MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum nesting of groups in an expression.
 const NEST_MAX: u32 = 50;
 
-/// A glob for a name: `*` is any text, `?` any one character, everything else itself. Case-sensitive.
+/// A glob for a name: `*` matches any text, `?` any one character, and every other character itself. Case-sensitive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(Arc<str>);
@@ -35,8 +35,8 @@ impl Glob {
         reaches(&self.0, name, |own, other| own == '?' || own == other)
     }
 
-    /// Whether it certainly matches everything that another glob matches. Its `*` covers any part of the other glob,
-    /// and only `*` covers the other's `*`.
+    /// Whether this glob certainly matches every name that `other` matches. A `*` of this glob covers any part of
+    /// `other`, and only `*` covers a `*` of `other`.
     pub(super) fn covers(&self, other: &Self) -> bool {
         reaches(&self.0, &other.0, |own, other| match other {
             '*' => false,
@@ -46,7 +46,8 @@ impl Glob {
     }
 }
 
-/// Matches a glob along a text. Backtracking to the last `*` is sufficient: an earlier one offers no further matches.
+/// Matches a glob against a text. Backtracking to the last `*`
+/// is sufficient: an earlier `*` offers no further matches.
 fn reaches(glob: &str, text: &str, takes: impl Fn(char, char) -> bool) -> bool {
     let (mut glob, mut text) = (glob.chars(), text.chars());
     let mut last_star = None;
@@ -99,7 +100,7 @@ struct Shared {
 }
 
 impl Pattern {
-    /// Wraps an expression without validating it; [`Pattern::compile`] does.
+    /// Wraps an expression without validation; [`Pattern::compile`] validates it.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(Arc::new(Shared { text: text.into(), compiled: OnceLock::new() }))
     }

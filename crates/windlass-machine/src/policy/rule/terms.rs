@@ -1,7 +1,7 @@
-//! The terms of an approval: who must approve, when it expires, and what happens then.
+//! The terms of an approval: the approvers, the time of expiry, and the answer on expiry.
 //!
-//! Terms are merged from all matching ask rules, such that approvals that meet the merged terms meet those of each
-//! rule. Nothing here measures time or counts votes.
+//! Terms are merged from all matching ask rules, such that approvals that meet the merged terms meet the terms of
+//! each rule. This module does not measure time or record votes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::id::Principal;
 #[serde(default, deny_unknown_fields)]
 pub struct Terms {
     /// Required approvals, each with the permitted approvers. Every quorum must be met, and one approval counts for
-    /// all that it matches.
+    /// every quorum that it matches.
     #[serde(skip_serializing_if = "is_usual")]
     pub quorums: BTreeSet<Quorum>,
-    /// Milliseconds until the policy answers an open interrupt; `None`: it stays open. (OV-3)
+    /// Milliseconds until the policy answers an open interrupt; `None`: the interrupt stays open. (OV-3)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// The policy's answer on expiry.
@@ -27,10 +27,10 @@ pub struct Terms {
     /// Milliseconds until the approvers are reminded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remind_in_ms: Option<u64>,
-    /// Milliseconds until others are notified.
+    /// Milliseconds until further approvers are notified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate_in_ms: Option<u64>,
-    /// The others to notify. A notification gives no right to vote.
+    /// The further approvers to notify. A notification gives no right to vote.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub escalate_to: BTreeSet<Approver>,
 }
@@ -56,7 +56,7 @@ pub enum Approver {
     Role(String),
 }
 
-/// The policy's answer if no person answered in time.
+/// The policy's answer to an interrupt that no person answered in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expiry {
@@ -99,9 +99,9 @@ impl Terms {
     /// Merges the terms of two rules that both ask. The order of merging does not matter:
     ///
     /// - **approvers**: the quorums of both, all of which must be met; a quorum implied by another is dropped.
-    /// - **expiry**: the earlier one. It denies unless both approve: if one rule denies or never expires, time must
-    ///   not approve its calls.
-    /// - **reminder, escalation**: the earlier ones; escalation notifies everyone whom either names.
+    /// - **expiry**: the earlier time. The policy denies unless both rules approve: if one rule denies or never
+    ///   expires, its calls must not be approved on expiry.
+    /// - **reminder, escalation**: the earlier times; the escalation notifies everyone whom either rule names.
     pub fn merge(self, other: Self) -> Self {
         let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let on_expiry = match self.approves_in_time() && other.approves_in_time() {
@@ -130,18 +130,18 @@ impl Terms {
         self.quorums.iter().any(|quorum| !quorum.of.is_empty() && quorum.fits(principal, roles))
     }
 
-    /// Whether an approval by this person counts for a quorum, provided that they may answer.
+    /// Whether an approval by this person counts for a quorum, provided that the person may answer.
     pub fn may_approve(&self, principal: &Principal, roles: &[String]) -> bool {
         self.quorums.iter().any(|quorum| quorum.fits(principal, roles))
     }
 
-    /// Whether the terms name approvers, or require more than one.
+    /// Whether the terms name approvers, or require more than one approver.
     pub fn names_approvers(&self) -> bool {
         self.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
     }
 
-    /// Whether approvals suffice. Each is a principal with the roles at that time; a second one by the same principal
-    /// does not count.
+    /// Whether approvals suffice. Each approval is a principal with the roles at that time; a second approval by the
+    /// same principal does not count.
     pub fn are_met_by(&self, approvals: &[(Principal, Vec<String>)]) -> bool {
         self.quorums.iter().all(|quorum| {
             let fitting = approvals.iter().filter(|(principal, roles)| quorum.fits(principal, roles));
@@ -165,7 +165,8 @@ impl Quorum {
             })
     }
 
-    /// Whether meeting this quorum meets the other: it requires as many approvals from no more people.
+    /// Whether approvals that meet this quorum also meet the other. This quorum must require at least as many
+    /// approvals, from a subset of the other's approvers.
     fn implies(&self, other: &Self) -> bool {
         let narrower = other.of.is_empty() || !self.of.is_empty() && self.of.is_subset(&other.of);
         self.count >= other.count && narrower

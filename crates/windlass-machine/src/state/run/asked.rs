@@ -1,6 +1,6 @@
 //! Folds interrupts into the run: opened, voted on, reminded, escalated and closed.
 //!
-//! It folds recorded facts and decides nothing.
+//! This module folds recorded facts and makes no decisions.
 
 use super::{POLICY, Phase, Run};
 use crate::event::{Answer, Fact, InterruptKind};
@@ -20,7 +20,7 @@ impl Run {
             call.asked_approval = Some(call.approval);
         }
         if matches!(asked.kind, InterruptKind::Hook { .. }) {
-            // A person who answers a hook sees no preview.
+            // A person who answers a hook's question sees no preview.
             call.preview = None;
         }
         call.status = CallStatus::Asking(Box::new(asked));
@@ -61,8 +61,8 @@ impl Run {
             (_, Answer::Withdrawn) | (InterruptKind::Limit(_), _) => {}
             (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
                 (call.status, call.approved) = (CallStatus::Ready, true);
-                // On expiry, the policy approves instead of a person. The votes so far did not suffice, so they are
-                // dropped.
+                // On expiry, the policy approves instead of a person. The
+                // earlier votes did not suffice, so they are dropped.
                 let by_time = by.0.as_str() == POLICY;
                 call.approvals =
                     if by_time { Vec::new() } else { asked.votes.into_iter().chain([by]).collect() };
@@ -94,7 +94,7 @@ impl Run {
                 // The call's result follows in the same batch.
                 self.totals.denied += u32::from(by.0.as_str() != POLICY);
             }
-            // Likewise.
+            // The call's result follows in the same batch.
             (
                 InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
                 _,

@@ -197,7 +197,7 @@ fn rules_that_never_decide() {
     let (fewer, more) = (vec![on("/a")], vec![on("/b"), on("/a")]);
     let rules = [rule(Verdict::Deny, |r| r.when = fewer), rule(Verdict::Allow, |r| r.when = more)];
     check(&rules, &[&never(1, 0)]);
-    // An unclear deny denies, whatever the terms of the other rule.
+    // An unclear deny rule denies, for any terms of the other rule.
     let deny = rule(Verdict::Deny, |r| r.when = vec![on("/a")]);
     let two = BTreeSet::from([Quorum { count: 2, of: BTreeSet::new() }]);
     let ask = rule(Verdict::Ask, |r| (r.when, r.terms.quorums) = (vec![on("/a")], two));
