@@ -29,8 +29,8 @@ impl Allowance {
 }
 
 impl Engine {
-    /// Returns the budgets that limit all runs of a user: those of the user, including the credit, and those of the
-    /// workspace. Budgets of single runs and threads are not included.
+    /// Returns the budgets that limit all runs of a user: the user's budgets, including the credit, and the
+    /// workspace's budgets. Budgets of single runs and threads are not included.
     pub async fn allowances(&self, workspace: &str, user: &Principal) -> Result<Vec<Allowance>, EngineError> {
         let (thread, run) = (ThreadId::from(""), RunId::from(""));
         let by =

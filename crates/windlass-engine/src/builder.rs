@@ -29,7 +29,7 @@ use crate::port::store::{OpenStore, StoreParts};
 use crate::port::tool::{Tool, ToolSource};
 use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
 
-/// Which threads an engine drives.
+/// The threads that an engine drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attend {
     /// Only threads that this engine starts or opens explicitly: for a command line.
@@ -69,8 +69,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins to build an engine with the tools of `registry`. `default_models` is called by [`Builder::build`] unless
-    /// [`Builder::models`] was. Without further options, threads are kept in memory.
+    /// Begins to build an engine with the tools of `registry`. [`Builder::build`] calls `default_models` unless
+    /// [`Builder::models`] was called. Without further options, threads are stored in memory.
     pub fn new(registry: Registry, default_models: fn() -> Result<Arc<dyn Models>, EngineError>) -> Self {
         Self {
             store: None,
@@ -100,7 +100,7 @@ impl Builder {
         }
     }
 
-    /// Stores threads in this store. Its folder must not be inside a working folder.
+    /// Stores threads in this store. The store's folder must not be inside a working folder.
     pub fn store(mut self, store: impl OpenStore + 'static) -> Self {
         self.store = Some(Box::new(store));
         self
@@ -141,8 +141,8 @@ impl Builder {
         self
     }
 
-    /// Adds a source of further tools, such as tool servers. Its tools may change while the engine runs; an active
-    /// run keeps the tool list that it started with.
+    /// Adds a source of further tools, such as tool servers. The source's tools may change while the engine runs; an
+    /// active run keeps the tool list that it started with.
     pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.sources.push(source);
         self
@@ -154,8 +154,9 @@ impl Builder {
         self
     }
 
-    /// Sets the token budget for showing server tools that belong to no toolset in every request. If they exceed it
-    /// together, the model loads them by server instead. Default [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
+    /// Sets the token budget for showing server tools that belong to no toolset in every request. If these tools
+    /// together exceed the budget, the model loads them by server instead. Default
+    /// [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
     pub fn shown_tokens(mut self, tokens: u64) -> Self {
         self.shown_tokens = Some(tokens);
         self
@@ -197,7 +198,7 @@ impl Builder {
         self
     }
 
-    /// Sets the budgets that limit what runs use together.
+    /// Sets the budgets that limit the combined usage of runs.
     pub fn budgets(mut self, budgets: Vec<Budget>) -> Self {
         self.budgets = budgets;
         self
@@ -205,7 +206,7 @@ impl Builder {
 
     /// Sets the function that returns the roles of the user that a run works for; rules can name roles. By default
     /// users have no roles. The engine calls it again after each change of a record kind in
-    /// [`Builder::roles_change_with`], so that a revoked role also counts for waiting calls.
+    /// [`Builder::roles_change_with`], so that a revoked role also affects waiting calls.
     pub fn roles_of<F>(mut self, roles_of: impl Fn(Principal) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Vec<String>, StoreError>> + Send + 'static,
@@ -221,7 +222,7 @@ impl Builder {
     }
 
     /// Sets the function that returns a user's total credit in a workspace, in millionths of a US dollar; `None` is
-    /// unlimited. The driver calls it before each step, so that added credit counts at once. (ZE-O1)
+    /// unlimited. The driver calls it before each step, so that added credit applies immediately. (ZE-O1)
     pub fn credit_of(
         mut self,
         credit_of: impl Fn(&str, &Principal) -> Option<u64> + Send + Sync + 'static,
@@ -253,9 +254,9 @@ impl Builder {
         self
     }
 
-    /// Replaces long results by summaries for the model, unless a run says otherwise. It requires a tool that reads whole
-    /// results ([`ToolTraits::fetches`](crate::port::tool::ToolTraits::fetches)), such as the built-in `FetchData`; without
-    /// one, no result is summarized.
+    /// Replaces long results by summaries for the model, unless a run has its own setting. Summaries require a tool
+    /// that reads whole results ([`ToolTraits::fetches`](crate::port::tool::ToolTraits::fetches)), such as the
+    /// built-in `FetchData`; without one, no result is summarized.
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload = Some(offload);
         self
@@ -267,14 +268,15 @@ impl Builder {
         self
     }
 
-    /// Sets which threads the engine drives.
+    /// Sets the threads that the engine drives.
     pub fn attend(mut self, attend: Attend) -> Self {
         self.attend = attend;
         self
     }
 
-    /// The number of driven threads at which an engine with [`Attend::All`] stops opening interrupted and due threads; 1,000
-    /// by default. They stay in the store until driven threads end. New messages and answers are never delayed.
+    /// Sets the number of driven threads at which an engine with [`Attend::All`] stops
+    /// opening interrupted and due threads. Default 1,000. These threads stay in the
+    /// store until driven threads end. New messages and answers are never delayed.
     pub fn driven_max(mut self, threads: usize) -> Self {
         self.driven_max = Some(threads);
         self
@@ -302,7 +304,7 @@ impl Builder {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let StoreParts { journal, blobs, records, bus } = self.open(&clock).await?;
         if let Some(folder) = self.folder.clone() {
-            // In the background: nothing depends on the result.
+            // Runs in the background, because no code depends on the result.
             tokio::task::spawn_blocking(move || folder.clear_leftovers());
         }
         let bus = self.bus.or(bus).unwrap_or_else(|| Arc::new(LocalBus::new()));
@@ -374,7 +376,8 @@ fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
     })
 }
 
-/// An agent that can write to its own store could forge approvals.
+/// Returns an error if the folder and the store overlap. An agent
+/// that can write to its own store could forge approvals.
 fn keep_apart(store: &Path, folder: &WorkingFolder) -> Result<(), EngineError> {
     if folder.offers(store) {
         return Err(EngineError::Config(format!(
@@ -400,7 +403,7 @@ mod tests {
         let inside = |store: &str| keep_apart(&base.path().join(store), &folder).is_err();
         assert!(inside("folder") && inside("folder/kept") && inside("missing/../folder/kept"));
         assert!(!inside("kept") && !inside("folder-2") && !inside("folder/../kept"));
-        // A relative path that does not exist yet.
+        // The store has a relative path that does not exist yet.
         let here = WorkingFolder::open(".").unwrap();
         assert!(keep_apart(Path::new("not-there-yet"), &here).is_err());
     }

@@ -49,7 +49,7 @@ impl Clock for SystemClock {
     }
 
     fn random(&self) -> u64 {
-        // Fails only on a system without a generator, where no id would be safe.
+        // Fails only on a system without a random number generator, where no id would be safe.
         getrandom::u64().expect("the system has a random number generator")
     }
 }
@@ -72,7 +72,7 @@ impl ManualClock {
         }
     }
 
-    /// Advances both clocks and wakes every sleeper whose time has come.
+    /// Advances both clocks and wakes every sleeper that is due.
     pub fn advance_ms(&self, ms: u64) {
         self.now_ms.fetch_add(ms, Ordering::SeqCst);
         self.monotonic_ms.send_modify(|now| *now += ms);
@@ -98,7 +98,7 @@ impl Clock for ManualClock {
         let until = self.monotonic_ms() + ms;
         Box::pin(async move {
             if now.wait_for(|now| *now >= until).await.is_err() {
-                // The clock was dropped, so nothing can advance it any more.
+                // The clock was dropped, so no test can advance it.
                 std::future::pending::<()>().await;
             }
         })

@@ -1,4 +1,4 @@
-//! One thread's signals: the log that its followers read, and each follower's position in it.
+//! One thread's signals: the log that its followers read, and each follower's position in the log.
 //!
 //! A signal is stored once, and a follower is only a position, so a thousand followers cost little more than one. A
 //! follower that is too slow is notified and continues from the ring. Publishing never waits for a follower.
@@ -12,10 +12,10 @@ use windlass_machine::{Fact, Seq};
 use super::ring::{Next, Pushed, Ring};
 use crate::port::bus::{Backlog, Position, Signal};
 
-/// Maximum length of the log: twice what a model call publishes before it yields. It takes a few KiB per thread. The
-/// ring has older fragments, and the journal has everything else.
+/// Maximum number of signals in the log: twice the number that a model call publishes before it yields. The log takes
+/// a few KiB per thread. The ring has older fragments, and the journal has all events.
 const LOG: usize = 256;
-/// Log length from which signals that all followers have read are dropped.
+/// Minimum length of the log at which signals that all followers have read are dropped.
 const LOOK_AT: usize = 32;
 
 /// The process that published a signal.
@@ -25,12 +25,12 @@ pub(super) enum Source {
     Elsewhere,
 }
 
-/// The channel of a thread that streams or has followers. Other threads have none.
+/// The channel of a thread that streams or has followers. Other threads have no channel.
 #[derive(Default)]
 pub(super) struct Channel {
     ring: Option<Box<Ring>>,
-    /// Whether the reply of the ring's generation is recorded. The ring then only remains for followers that are
-    /// reading it.
+    /// Whether the reply of the ring's generation is recorded. If so,
+    /// the ring is only kept for followers that are reading it.
     is_settled: bool,
     log: VecDeque<(Source, Arc<Signal>)>,
     /// Number of the log's first signal.
@@ -40,7 +40,7 @@ pub(super) struct Channel {
     readers: Vec<Reader>,
 }
 
-/// Followers to wake. Most threads have one, for which nothing is allocated.
+/// Followers to wake. Most threads have one follower, for which no memory is allocated.
 pub(super) struct Wakers {
     pub first: Option<Waker>,
     pub others: Vec<Waker>,
@@ -49,8 +49,8 @@ pub(super) struct Wakers {
 /// One follower.
 struct Reader {
     number: u64,
-    /// Whether the follower is another process. It receives no relayed signals: otherwise two processes that take a
-    /// thread over from each other would relay them endlessly.
+    /// Whether the follower is another process. Such a follower receives no relayed signals: otherwise two processes
+    /// that take over a thread from each other would relay them endlessly.
     is_far: bool,
     /// Number of the next signal in the log.
     next: u64,
@@ -64,17 +64,19 @@ struct Reader {
     waker: Option<Waker>,
 }
 
-/// What a follower has of the newest generation that it knows.
+/// The part of the newest known generation that a follower has received.
 #[derive(Clone, Copy)]
 enum Told {
-    /// It subscribed with this position. The fragments belong to the generation of that time.
+    /// The follower subscribed with this position. The position's fragments
+    /// belong to the generation at the time of the subscription.
     Before(Position),
-    /// It has this many fragments of the generation that started there.
+    /// The follower has received this many fragments of the generation that started at this position.
     Of(Seq, u64),
 }
 
 impl Told {
-    /// Returns how many fragments of a generation the follower has; `None` if it is past that generation.
+    /// Returns the number of fragments of a generation that the
+    /// follower has; `None` if the follower is past that generation.
     fn of(self, generation: Seq) -> Option<u64> {
         match self {
             Self::Before(position) if generation <= position.seq => Some(position.delta),
@@ -165,8 +167,8 @@ impl Channel {
         self.generation().filter(|_| !self.is_settled)
     }
 
-    /// Drops signals that all followers have read. If the log is still too long, also drops signals that the slowest
-    /// have not read.
+    /// Drops signals that all followers have read. If the log is still too
+    /// long, also drops signals that the slowest followers have not read.
     fn trim(&mut self) {
         if self.log.len() < self.look_at {
             return;
@@ -257,7 +259,7 @@ impl Reader {
     fn replay(&mut self, ring: Option<&mut Ring>) -> Option<Arc<Signal>> {
         let generation = self.replays?;
         let told = self.told.of(generation);
-        // If the generation is over, the journal has its reply.
+        // If the generation has ended, the journal has its reply.
         let next = match (ring.filter(|ring| ring.seq() == Some(generation)), told) {
             (Some(ring), Some(told)) => match std::mem::take(&mut self.backlog) {
                 Backlog::Fragments => ring.after(told),
@@ -277,8 +279,8 @@ impl Reader {
         }
     }
 
-    /// Whether to deliver a signal of the log. If a fragment does not follow the last one, the ring may have it
-    /// together with the missing ones.
+    /// Whether to deliver a signal of the log. If a fragment does not directly follow the last delivered fragment,
+    /// the ring may have it together with the missing fragments.
     fn takes(&mut self, signal: &Signal) -> bool {
         let takes = match signal {
             Signal::Delta { seq, number, .. } => match self.told.of(*seq) {

@@ -1,7 +1,7 @@
 //! The bus of one process: rings of fragments, followers and wake-ups.
 //!
-//! A bus between several processes wraps it and relays the signals of other processes. It knows no sockets and no
-//! store.
+//! A bus between several processes wraps this bus and relays the signals
+//! of other processes. This module uses no sockets and no store.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,9 +19,11 @@ use windlass_machine::ThreadId;
 use super::channel::{Channel, Source, Wakers};
 use crate::port::bus::{Backlog, Bus, Position, Signal};
 
-/// Number of locks that threads are distributed over, so that a thread with a thousand followers delays few others.
+/// Number of locks that threads are distributed over, so that a
+/// thread with a thousand followers delays few other threads.
 const SHARDS: usize = 64;
-/// Maximum number of pending wake-ups. The drivers poll their inboxes each second, which also finds a dropped one.
+/// Maximum number of pending wake-ups. Further wake-ups are dropped: the drivers poll their inboxes each second and
+/// find the row without a wake-up.
 const WAKES: usize = 4096;
 
 /// The bus of one process. Clones share it.
@@ -87,7 +89,7 @@ impl Bus for LocalBus {
         self.0.follow_for(thread, false, after, backlog)
     }
 
-    /// Enqueues a wake-up, unless one for the thread is pending.
+    /// Enqueues a wake-up, unless a wake-up for the thread is pending.
     fn wake(&self, thread: &ThreadId) {
         let mut waiting = locked(&self.0.wakes.waiting);
         let (order, known) = &mut *waiting;
@@ -105,7 +107,7 @@ impl Bus for LocalBus {
                 if let Some(thread) = wakes.take() {
                     return Some((thread, wakes));
                 }
-                // A wake-up since then has left a permit, so this returns at once.
+                // A wake-up since the check has left a permit, so this call returns immediately.
                 wakes.notify.notified().await;
             }
         })
@@ -153,7 +155,7 @@ impl Local {
             }
             wakers
         };
-        // Outside the lock, because a woken task takes it.
+        // Wake outside the lock, because a woken task acquires it.
         let Some(Wakers { first, others }) = wakers else { return };
         first.into_iter().chain(others).for_each(std::task::Waker::wake);
     }
@@ -166,14 +168,14 @@ impl Local {
         backlog: Backlog,
     ) -> BoxStream<'static, Arc<Signal>> {
         let mut shard = self.shard(thread);
-        // Under the lock, so that a channel's followers have increasing numbers.
+        // Count under the lock, so that a channel's followers have increasing numbers.
         let number = self.followers.fetch_add(1, Ordering::Relaxed);
         shard.entry(thread.clone()).or_default().add(number, is_far, after, backlog);
         drop(shard);
         Follower { local: Arc::clone(self), thread: thread.clone(), number }.boxed()
     }
 
-    /// Changes a thread's channel, and removes it if it is no longer needed.
+    /// Changes a thread's channel, and removes the channel if it is no longer needed.
     fn change(&self, thread: &ThreadId, change: impl FnOnce(&mut Channel)) {
         let mut shard = self.shard(thread);
         if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
@@ -191,7 +193,7 @@ impl Local {
     }
 }
 
-/// The stream of one follower. It does not end by itself.
+/// The stream of one follower. The stream ends only if its channel is removed.
 struct Follower {
     local: Arc<Local>,
     thread: ThreadId,

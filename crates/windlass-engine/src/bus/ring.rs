@@ -1,8 +1,8 @@
 //! The fragments of one running generation, stored compactly for later followers.
 //!
 //! The newest fragments are kept individually, so that a follower can resume exactly after a lost connection. Older
-//! ones are merged: the text of each block remains, without the boundaries. Thousands of runs may stream without
-//! followers, so the text is in few strings with little overhead per fragment.
+//! fragments are merged: the text of each block remains, without the boundaries. Thousands of runs may stream without
+//! followers, so the ring stores the text in few strings with little overhead per fragment.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use windlass_machine::{Attempt, Seq};
 use crate::port::bus::Signal;
 use crate::port::model::Delta;
 
-/// Maximum text kept of a generation. The longest replies that models offer are 128,000 tokens, about 600 KiB; this
-/// is thirteen times as much. Of a longer reply only the newest fragments are kept, and no follower gets a part of it
-/// as if it were the whole.
+/// Maximum size of a generation's text in bytes. The longest replies that models offer are 128,000 tokens, about 600
+/// KiB; the limit is thirteen times that size. For a longer reply the ring keeps only the newest fragments, and never
+/// presents a part of the reply as the whole reply.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of individual fragments: ten seconds of a very fast model, with 8 KiB of overhead.
+/// Maximum number of individual fragments. A very fast model
+/// generates this number in ten seconds; the overhead is 8 KiB.
 const MAX_FRAGMENTS: usize = 2 * 1024;
-/// Maximum text of individual fragments, which limits the copying when they are merged.
+/// Maximum size of the individual fragments' text in bytes. It limits the copying when the fragments are merged.
 const MAX_RECENT_BYTES: usize = 256 * 1024;
-/// Overhead counted per block, so that the size is also limited for a reply of many empty blocks.
+/// Overhead in bytes that is counted per block, so that the size is also limited for a reply of many empty blocks.
 const BLOCK_BYTES: usize = 128;
-/// Minimum growth of the text buffer, so that an idle ring wastes little.
+/// Minimum growth of the text buffer in bytes. It is small, so that an idle ring wastes little memory.
 const GROWTH_BYTES: usize = 2 * 1024;
 
 /// The fragments of one generation.
@@ -58,7 +59,7 @@ struct Recent {
     text: String,
     /// End of each fragment in the text.
     ends: Vec<u32>,
-    /// Changes of kind: the number of fragments before it, and the new kind.
+    /// Changes of kind, each with the number of fragments before the change.
     kinds: Vec<(usize, Kind)>,
 }
 
@@ -74,18 +75,18 @@ enum Kind {
 pub(super) enum Pushed {
     /// The fragment is new.
     New,
-    /// The fragment is a duplicate or of an older generation: do not publish it.
+    /// The fragment is a duplicate, or is part of an older generation: do not publish it.
     Old,
 }
 
-/// What a follower gets next from the ring.
+/// The ring's next output for a follower.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
     /// The next fragment, or a snapshot of all fragments.
     Told(Arc<Signal>),
     /// The follower has everything in the ring.
     Nothing,
-    /// The ring has neither the next fragment nor the whole.
+    /// The ring has neither the next fragment nor the whole reply.
     Missing,
 }
 
@@ -99,7 +100,7 @@ impl Ring {
         self.newest
     }
 
-    /// Adds a fragment. One of a newer generation clears the ring.
+    /// Adds a fragment. A fragment of a newer generation clears the ring.
     pub fn push(&mut self, seq: Seq, attempt: Attempt, number: u64, delta: &Delta) -> Pushed {
         if !self.turn_to(seq, attempt) || number <= self.newest {
             return Pushed::Old;
@@ -117,7 +118,7 @@ impl Ring {
         Pushed::New
     }
 
-    /// Replaces the content with a snapshot if that is newer.
+    /// Replaces the content with a snapshot if the snapshot is newer.
     pub fn replace(&mut self, seq: Seq, attempt: Attempt, number: u64, parts: &[Delta]) -> Pushed {
         if !self.turn_to(seq, attempt) || number <= self.newest {
             return Pushed::Old;
@@ -130,7 +131,7 @@ impl Ring {
         Pushed::New
     }
 
-    /// Returns what comes after the first `told` fragments.
+    /// Returns the fragment or snapshot that follows the first `told` fragments.
     pub fn after(&mut self, told: u64) -> Next {
         let Some((seq, attempt)) = self.generation else { return Next::Nothing };
         if told >= self.newest {
@@ -169,7 +170,7 @@ impl Ring {
         self.generation == Some((seq, attempt))
     }
 
-    /// Returns the bytes that the ring occupies, and how many of them are text.
+    /// Returns the size of the ring in bytes, and the size of its text in bytes.
     #[cfg(test)]
     fn cost(&self) -> (usize, usize) {
         let kinds = self.recent.kinds.capacity() * size_of::<(usize, Kind)>();
@@ -206,7 +207,7 @@ impl Merged {
         *self = Self { is_torn: true, ..Self::default() };
     }
 
-    /// Returns each block so far, including the recent fragments.
+    /// Returns each block, including the recent fragments.
     fn with(&self, recent: &Recent) -> Arc<[Delta]> {
         let mut whole = self.clone();
         let mut recent = recent.clone();
@@ -231,7 +232,7 @@ impl Recent {
         self.kinds[kind].1.delta(self.text[from..self.ends[index] as usize].into())
     }
 
-    /// Returns the start of a fragment in the text; for the index after the last one, the end of the text.
+    /// Returns the start of a fragment in the text; for the index after the last fragment, the end of the text.
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }

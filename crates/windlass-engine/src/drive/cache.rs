@@ -11,7 +11,7 @@ use windlass_machine::{Digest, ToolSpec};
 /// Maximum size of all cached blobs, in bytes.
 const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// Recently used blobs, so that a step does not read again what the previous step wrote.
+/// Recently used blobs, so that a step does not read the previous step's blobs from the store.
 #[derive(Default)]
 pub(crate) struct BlobCache(Mutex<Cached>);
 
@@ -24,7 +24,7 @@ struct Cached {
 
 impl BlobCache {
     fn lock(&self) -> MutexGuard<'_, Cached> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ pub(crate) struct Catalogues(Mutex<VecDeque<(Digest, Arc<[ToolSpec]>)>>);
 
 impl Catalogues {
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Digest, Arc<[ToolSpec]>)>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

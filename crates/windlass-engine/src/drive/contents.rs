@@ -1,4 +1,4 @@
-//! Contents of events: stores long ones as blobs, and reads them back for models, tools and people.
+//! Contents of events: stores long contents as blobs, and reads them back for models, tools and people.
 //!
 //! This module only transfers blobs: the store keeps them, and the machine references them.
 
@@ -16,10 +16,10 @@ use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
 use crate::port::journal::StoreError;
 use crate::port::tool::{OutputPart, ToolOutput};
 
-/// Estimated tokens of an image: what the large providers charge for one megapixel.
+/// Estimated number of tokens of an image. The large providers charge this number for one megapixel.
 pub(crate) const IMAGE_TOKENS: u64 = 1_600;
 
-/// The store's blobs, with a cache of recently used ones.
+/// The store's blobs, with a cache of recently used blobs.
 pub(crate) struct Contents {
     blobs: Arc<dyn Blobs>,
     cache: BlobCache,
@@ -74,7 +74,7 @@ impl Contents {
 pub(crate) struct NewBlobs(pub Vec<(BlobRef, Bytes)>);
 
 impl NewBlobs {
-    /// Adds bytes as a blob. Large ones are stored at once; the others travel in the append that references them.
+    /// Adds bytes as a blob. Large blobs are stored immediately; the append that references the others stores them.
     pub(crate) async fn keep(
         &mut self,
         contents: &Contents,
@@ -153,8 +153,8 @@ impl NewBlobs {
         Ok(kept)
     }
 
-    /// Converts a tool's output for an event. Its parts and the total size of its texts are limited to what a model
-    /// is shown.
+    /// Converts a tool's output for an event. The number of parts and the total size of the texts are limited to the
+    /// values that a model is shown.
     pub(crate) async fn output(
         &mut self,
         contents: &Contents,
@@ -181,7 +181,7 @@ impl NewBlobs {
     }
 }
 
-/// Drops the last parts of a result that has too many. A text in their place says so.
+/// Drops the last parts of a result that has too many, and adds a text that states their number.
 fn leave_out(parts: &mut Vec<OutputPart>) {
     let total = parts.len();
     if total > RESULT_MAX_PARTS {

@@ -2,8 +2,8 @@
 //!
 //! Windlass's own field names are defined where they are used.
 
-/// Version of the core conventions whose generative AI part these names follow; it is developed in the repository
-/// `semantic-conventions-genai`.
+/// Version of the core conventions whose generative AI part these names follow. That part is developed in the
+/// repository `semantic-conventions-genai`.
 pub const CONVENTIONS: &str = "1.44.0";
 
 /// The operation: one of the constants below.

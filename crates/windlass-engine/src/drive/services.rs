@@ -60,7 +60,7 @@ pub(crate) struct Parts {
     pub observer: Option<Arc<dyn Observer>>,
     pub roles: Roles,
     pub credit_of: Option<Arc<CreditOf>>,
-    /// The default for offloading long results, if a run sets none.
+    /// The default for offloading long results, for runs without their own setting.
     pub offload: Option<Offload>,
     /// The host program's summarizer for offloaded results.
     pub summarizer: Option<Arc<Summarizer>>,

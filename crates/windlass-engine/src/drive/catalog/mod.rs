@@ -1,4 +1,5 @@
-//! The tools of a run: the engine's, those of its workspace, and its own; and the catalogue that its model was shown.
+//! The tools of a run: the engine's tools, the workspace's tools, and
+//! the run's own tools; and the catalogue that the model was shown.
 //!
 //! This module calls no tool.
 
@@ -23,7 +24,8 @@ use crate::tool::toolset::{Loaded, SHELF_NAMES};
 use own::{Given, OwnTools};
 use tools::{Offered, Tools};
 
-/// How long the own tools of a run are kept if the store does not know the run: its message may still be queued.
+/// Milliseconds for which a run's own tools are kept if the store
+/// does not have the run. The run's message may still be queued.
 const KEPT_MS: u64 = 86_400_000;
 
 /// The tools of an engine and of its runs.
@@ -93,8 +95,8 @@ impl ToolCatalog {
             return base;
         }
         if let Some(given) = self.own.runs().get_mut(&run.id) {
-            // The engine's tools have changed meanwhile. If a new one conflicts with the run's own tools, the run
-            // keeps its previous set.
+            // The engine's tools have changed since. If a new tool conflicts
+            // with the run's own tools, the run keeps its previous set.
             if given.base != base.digest
                 && let Ok(offered) = self.tools.with(&base, &given.names, given.tools.clone())
             {
@@ -118,15 +120,15 @@ impl ToolCatalog {
         }
     }
 
-    /// Returns the names of the run's own tools that this process does not have, among those that the model is shown
-    /// or has loaded.
+    /// Returns the names of the run's own tools that this process does not
+    /// have. Only includes tools that the model is shown or has loaded.
     pub(crate) async fn lacking(&self, state: &State) -> BTreeSet<ToolName> {
         let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return BTreeSet::new() };
         if run.options.own_tools.is_empty() {
             return BTreeSet::new();
         }
         let registry = &self.of_run(&state.workspace, thread, run).registry;
-        // This process was given the run's tools, so a missing one exists in no process.
+        // This process was given the run's tools, so a missing tool exists in no process.
         if self.own.runs().contains_key(&run.id) {
             return BTreeSet::new();
         }

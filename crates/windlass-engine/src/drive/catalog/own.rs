@@ -1,8 +1,8 @@
-//! Tools that a single run has beside the engine's, such as a tenant's tools with the tenant's credentials. (LM-I7)
+//! Tools that only a single run has, such as a tenant's tools with the tenant's credentials. (LM-I7)
 //!
 //! They exist only in this process, because their secrets must not be recorded; the journal has their names. A
-//! process that resumes the run without them requests them from the host program. If the program has none, their
-//! calls wait for a process that does. The engine's tools of the same names are never used instead.
+//! process that resumes the run without them requests them from the host program. If the program does not have these
+//! tools, their calls wait for a process that does. The engine's tools of the same names are never used instead.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +18,11 @@ use crate::port::tool::Tool;
 /// Returns the tools of a run that another process has started.
 pub(crate) type ToolsOf = dyn Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync;
 
-/// How long this process leaves a thread to others if its calls wait for missing tools. Afterwards it checks again
-/// whether it has the tools.
+/// Milliseconds for which this process does not drive a thread whose calls wait for missing tools. After that time,
+/// it checks again whether it has the tools.
 const PUT_BY_MS: u64 = 60_000;
 
-/// The own tools of runs.
+/// The own tools of runs in this process.
 #[derive(Default)]
 pub(crate) struct OwnTools {
     pub(in crate::drive) find: Option<Arc<ToolsOf>>,
@@ -47,21 +47,21 @@ impl OwnTools {
         Self { find, ..Self::default() }
     }
 
-    /// Leaves a thread to processes that have the tools which its calls wait for.
+    /// Marks a thread as one that only processes with the missing tools should drive.
     pub(in crate::drive) fn put_by(&self, thread: &ThreadId, now_ms: u64) {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         let mut put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
         put_by.retain(|_, at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS);
         put_by.insert(thread.clone(), now_ms);
     }
 
-    /// Whether this process has recently left a thread to others.
+    /// Whether this process has recently marked a thread with [`put_by`](Self::put_by).
     pub(crate) fn is_put_by(&self, thread: &ThreadId, now_ms: u64) -> bool {
         let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
         put_by.get(thread).is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < PUT_BY_MS)
     }
 
-    /// Returns the threads that this process has recently left to others.
+    /// Returns the threads that this process has recently marked with [`put_by`](Self::put_by).
     pub(in crate::drive) fn all_put_by(&self, now_ms: u64) -> Vec<ThreadId> {
         let put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);
         let left = put_by.iter().filter(|(_, at_ms)| now_ms.saturating_sub(**at_ms) < PUT_BY_MS);
@@ -69,7 +69,7 @@ impl OwnTools {
     }
 
     pub(in crate::drive) fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Given>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

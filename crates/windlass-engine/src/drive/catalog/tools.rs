@@ -1,7 +1,7 @@
-//! The available tools: the engine's own and those of dynamic sources, split into those that every request contains
-//! and those that a model loads.
+//! The available tools: the engine's own and those of dynamic sources, split into tools that every request contains
+//! and tools that a model loads.
 //!
-//! The set is rebuilt when a source reports a change. An unchanged tool is not validated again.
+//! The set is rebuilt when a source reports a change. Unchanged tools are not validated again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,17 +20,17 @@ pub(crate) struct Tools {
     toolsets: Vec<Toolset>,
     shown_tokens: u64,
     now: RwLock<Arc<Offered>>,
-    /// Tool sets of workspaces that some tools are hidden from, by the names of the hidden tools.
+    /// Tool sets for workspaces with hidden tools, by the names of the hidden tools.
     less: Mutex<Vec<(BTreeSet<ToolName>, Arc<Offered>)>>,
 }
 
 /// A snapshot of the available tools.
 pub(crate) struct Offered {
-    /// All tools, including those that a model must load.
+    /// All tools, including tools that a model must load.
     pub registry: Registry,
     /// Digest of the set. If it changes, waiting calls are judged again.
     pub digest: Digest,
-    /// How a model loads the tools that a request does not contain.
+    /// The toolsets from which a model loads tools that a request does not contain.
     pub shelf: Arc<Shelf>,
     /// Names of the tools that load other tools.
     loading: Vec<ToolName>,
@@ -57,7 +57,7 @@ struct Apart<'a> {
     withheld: &'a [ToolName],
 }
 
-/// Maximum number of cached sets. There is one per combination of connected systems, and few combinations exist.
+/// Maximum number of cached sets. Each combination of connected systems has one set, and few combinations exist.
 const MAX_LESS: usize = 64;
 
 impl Tools {
@@ -78,7 +78,7 @@ impl Tools {
     pub fn now(&self) -> Arc<Offered> {
         // A poisoned lock still contains a complete set.
         let known = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Read before the tools: a change in between is noticed at the next call.
+        // Read the versions before the tools, so that the next call detects a change in between.
         let versions = self.versions();
         if known.versions == versions {
             return known;
@@ -88,8 +88,8 @@ impl Tools {
         offered
     }
 
-    /// Returns the current tools for a workspace. A hidden tool can still be called and then reports why it does
-    /// nothing.
+    /// Returns the current tools for a workspace. A hidden tool can
+    /// still be called and then reports why the call has no effect.
     pub fn now_in(&self, workspace: &str) -> Arc<Offered> {
         let base = self.now();
         let unshown = base.registry.all().filter(|registered| !registered.tool.is_offered(workspace));
@@ -97,7 +97,7 @@ impl Tools {
         if unshown.is_empty() {
             return base;
         }
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         let mut less = self.less.lock().unwrap_or_else(PoisonError::into_inner);
         less.retain(|(_, offered)| offered.versions == base.versions);
         if let Some((_, offered)) = less.iter().find(|(names, _)| *names == unshown) {
@@ -111,9 +111,8 @@ impl Tools {
         offered
     }
 
-    /// Replaces the tools of some names by a run's own. Own tools that belong to servers are split together with the
-    /// engine's, so that a run's servers take no more of a prompt than the engine's do. Other own tools are always
-    /// shown.
+    /// Replaces the tools of some names by a run's own. Own tools of servers are split together with the engine's
+    /// tools, so that the limit on their share of a prompt applies to both. Other own tools are always shown.
     pub fn with(
         &self,
         base: &Offered,
@@ -123,7 +122,7 @@ impl Tools {
         let of_servers = tools.iter().any(|tool| tool.traits().server.is_some());
         if of_servers || names.iter().any(|name| base.shelf.group(name.as_str()).is_some()) {
             let own: BTreeSet<_> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
-            // The engine's loading tools cover only its own tools, and this run has others.
+            // The engine's loading tools cover only the engine's tools, and this run has further tools.
             let gone: Vec<_> = names.iter().chain(&base.loading).cloned().collect();
             let registry = base.registry.without(&gone).add_all(tools)?;
             let unshown = base.unshown.difference(&own).cloned().collect();
@@ -136,7 +135,7 @@ impl Tools {
             base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
         shown.extend(tools.iter().map(|tool| tool.spec().clone()));
         let registry = base.registry.without(names).add_all(tools)?;
-        // In the form that the registry shows: without the arguments that the engine fills in.
+        // Use the registry's form of each tool: without the arguments that the engine fills in.
         shown.retain_mut(|spec| match registry.enabled(spec.name.as_str()) {
             Some(registered) => {
                 *spec = registry.shown(registered);
@@ -171,7 +170,7 @@ impl Tools {
         self.sorted(registry, &before.registry, Apart { unshown, ..Apart::default() }, versions)
     }
 
-    /// Splits tools into those that every request contains and those that are loaded, and adds the loading tools.
+    /// Splits tools into tools that every request contains and tools that a model loads, and adds the loading tools.
     fn sorted(
         &self,
         mut registry: Registry,
@@ -207,13 +206,13 @@ impl Offered {
         Self { digest, catalogue, tokens, registry, shelf, loading, unshown, shown, versions }
     }
 
-    /// Returns the loading tools if they load a run's own tools; they then count as the run's own as well.
+    /// Returns the loading tools if they load a run's own tools. In that case they are own tools of the run as well.
     pub fn loading_own(&self) -> &[ToolName] {
         if self.shelf.has_own() { &self.loading } else { &[] }
     }
 }
 
-/// How a tool is added to a registry.
+/// Function that adds a tool to a registry.
 type Insert = fn(&mut Registry, Arc<dyn Tool>) -> Result<(), RegistryError>;
 
 /// Adds a source's tool. Returns whether it was added: an unusable tool is skipped, because the source reports the

@@ -1,7 +1,8 @@
-//! Ends background commands whose run was cancelled or whose thread is gone, whichever process detected that. Running
-//! commands are also recorded, so that people can see and end them from every process.
+//! Ends background commands whose run was cancelled or whose thread was deleted, also if another process detected it.
+//! Running commands are also recorded, so that people can see and end them from every process.
 //!
-//! A run that ends by itself leaves its commands running. They belong to the thread, and a fork does not get them.
+//! A run that ends without a cancellation leaves its commands running.
+//! The commands belong to the thread, and a fork does not get them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,18 +25,18 @@ const END: &str = "end";
 
 /// Maximum number of records read at a time.
 const PAGE: usize = 100;
-/// Timeout for ending a command of another process: 1 s until that process polls, 2 s for the command to end by
-/// itself, 2 s for its remaining output, and as much again for a busy machine.
+/// Timeout in milliseconds for ending a command of another process. That process polls within 1 s, gives the command
+/// 2 s to exit, and waits 2 s for the remaining output. The total is doubled for a busy machine.
 const END_WITHIN_MS: u64 = 10_000;
-/// Interval of the checks whether the command has ended.
+/// Interval of the checks whether the command has ended, in milliseconds.
 const LOOK_EVERY_MS: u64 = 50;
 
 /// The records that this process has written for its commands.
 #[derive(Default)]
 pub(in crate::drive) struct Noted {
-    /// By record key.
+    /// The written records by key.
     known: BTreeMap<String, BackgroundCommand>,
-    /// The newest change of the command records when end requests were last read.
+    /// The newest change number of the command records at the last read of end requests.
     changes: Vec<u64>,
 }
 
@@ -72,7 +73,7 @@ impl BackgroundCommands {
         each.collect()
     }
 
-    /// Ends those of this process's commands that `counts` selects, and waits until they have ended.
+    /// Ends the commands of this process that `counts` selects, and waits until they have ended.
     pub(crate) async fn end(&self, counts: impl Fn(&BackgroundCommand) -> bool) {
         let named = self.at_work().into_iter().filter(|(_, command)| counts(command));
         let ends = named.map(|(one, command)| async move { one.end(&command.thread, &command.id).await });
@@ -144,7 +145,7 @@ impl BackgroundCommands {
                     }
                 }
             }
-            // Readers ignore the records of a dead process.
+            // Readers ignore the records of a process that has ended.
             Err(error) => tracing::debug!(%error, "commands that have ended stay written down"),
         }
     }
@@ -170,7 +171,7 @@ impl BackgroundCommands {
                     self.forget(&record.key).await?;
                     continue;
                 }
-                // A record that this build cannot decode is from a newer one.
+                // A record that this build cannot decode is from a newer build.
                 if let Ok(mut command) = serde_json::from_value::<BackgroundCommand>(record.value) {
                     command.id = format!("{}@{}", command.id, record.owner);
                     all.push(command);
@@ -210,8 +211,8 @@ impl BackgroundCommands {
                 let expected = Expect::Version(record.version);
                 match self.records.put(COMMAND, &key, &record.owner, value, expected).await {
                     Ok(_) => self.bus.wake(thread),
-                    // The command has ended meanwhile, or another client has requested its end: read the record
-                    // again.
+                    // The command has ended since the read, or another
+                    // client has requested its end: read the record again.
                     Err(RecordError::Conflict { .. }) => continue,
                     Err(RecordError::Store(error)) => return Err(error.into()),
                 }

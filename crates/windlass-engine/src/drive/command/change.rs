@@ -18,18 +18,18 @@ use crate::drive::contents::{Contents, NewBlobs};
 use crate::drive::thread::mail::{Letter, Mail};
 use crate::tool::{ChangeRecorder, Changing, FileFound, WorkingFolder};
 
-/// Maximum bytes of old file contents that a thread keeps: enough for some thousand source files. Parallel calls see
-/// the same sum, so each may exceed it by one file.
+/// Maximum total size in bytes of the old file contents that a thread keeps: enough for several thousand source
+/// files. Parallel calls read the same sum, so each call may exceed the limit by one file.
 pub(crate) const THREAD_KEPT_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How long a call waits for the record. It is longer than the append retries on a full disk. A timeout means, for
-/// example, that the call blocks the runtime that has to record the change.
+/// Timeout for recording a change. It is longer than the retries of an append on a full disk. The timeout is reached,
+/// for example, if the call blocks the runtime that has to record the change.
 const RECORDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Creates the change recorders for the calls of a thread.
 pub(in crate::drive) struct Changes {
     mailbox: mpsc::Sender<Mail>,
-    /// Bytes that the thread keeps already.
+    /// Total size in bytes of the old contents that the thread already keeps.
     kept_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Containment of a tool: it may panic, hang, block its thread, or need to be cancelled.
 //!
-//! A tool runs in its own task, so that the run and its timeouts do not depend on it. The machine decides what the
-//! end of a tool means.
+//! A tool runs in its own task, so that the run and its timeouts do not depend on it. The machine decides the
+//! consequences of a tool's end.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::port::clock::Clock;
 use crate::tool::panic_text;
 
-/// How long a cancelled tool may take to end by itself.
+/// Grace period in milliseconds: a cancelled tool is dropped after it.
 const GRACE_MS: u64 = 5_000;
 
 /// The conditions under which a tool is stopped.
@@ -31,9 +31,9 @@ pub(super) struct Patience<'a> {
     pub clock: &'a dyn Clock,
 }
 
-/// Waits for a tool. The error says why it was killed.
+/// Waits for a tool. Returns an error with the reason if the tool was killed.
 ///
-/// A tool that blocks its thread cannot be killed. It is abandoned, and ends at its next await point.
+/// A tool that blocks its thread cannot be killed. Such a tool is abandoned, and ends at its next await point.
 pub(super) async fn attend<T: Send + 'static>(
     tool: impl Future<Output = T> + Send + 'static,
     patience: Patience<'_>,
@@ -60,7 +60,7 @@ pub(super) async fn attend<T: Send + 'static>(
     }
 }
 
-/// Completes with the reason when a tool has shown no progress for too long.
+/// Completes with the reason when a tool has reported no progress for `timeout_ms`.
 async fn silence(timeout_ms: u64, progressed: &Notify, clock: &dyn Clock) -> String {
     let mut since = "";
     loop {
@@ -72,25 +72,26 @@ async fn silence(timeout_ms: u64, progressed: &Notify, clock: &dyn Clock) -> Str
     }
 }
 
-/// A tool that panicked may have done its work. Its effect class decides whether it is called again.
+/// Converts a panic to an error. A tool that panicked may have had
+/// effects, so the effect class decides whether it is called again.
 async fn contained<T>(ended: Option<Result<T, JoinError>>) -> Result<T, String> {
     match ended {
         Some(Ok(output)) => Ok(output),
         Some(Err(error)) if error.is_panic() => {
             Err(format!("it crashed: {}", panic_text(&*error.into_panic())))
         }
-        // The runtime is ending, and the outcome of the tool is unknown. Nothing is reported: the next process finds
-        // the started call in the journal and judges it.
+        // The runtime is ending, and the outcome of the tool is unknown. Report no outcome: the next process finds
+        // the started call in the journal and handles it as lost.
         Some(Err(_)) | None => std::future::pending().await,
     }
 }
 
-/// Number of tools being polled in this process. Each of them may block its thread.
+/// Number of tools being polled in this process. Each tool may block its thread.
 static POLLED: AtomicUsize = AtomicUsize::new(0);
 
-/// Polls a tool such that tools never occupy the runtime's last worker: that worker is first handed to another
-/// thread. This costs some 10 µs, so it is not done for every poll. A single-threaded runtime has no worker to hand
-/// over.
+/// Polls a tool such that tools never occupy the runtime's last worker: tokio first
+/// moves the worker to another thread. The move takes about 10 µs, so it is only made
+/// if all workers are occupied. A single-threaded runtime has no worker to move.
 fn with_a_worker_to_spare<T>(poll: impl FnOnce() -> T) -> T {
     let polled = Polled::new();
     let runtime = Handle::current();

@@ -1,6 +1,6 @@
 //! The context of a command: its thread, run, tools and folder, and the services that carry it out.
 //!
-//! This module starts nothing.
+//! This module starts no commands.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(in crate::drive) struct Place {
     pub span: Span,
 }
 
-/// Carries a command out inside its span, and logs its start and end.
+/// Runs a command inside its span, and logs its start and end.
 pub(in crate::drive) async fn followed(
     place: Place,
     carry_out: impl AsyncFnOnce(Place, u64) -> Letter,

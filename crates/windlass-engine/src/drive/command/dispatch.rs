@@ -1,6 +1,6 @@
-//! The last check before a tool is called: whether the call is still the judged one.
+//! The last check before a tool is called: whether the call is unchanged since its verdict.
 //!
-//! This module judges nothing. A call that differs is not dispatched, and the machine judges it again.
+//! This module gives no verdicts. A changed call is not dispatched, and the machine judges it again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::inspect::Looked;
 use super::tool::ToolWork;
 use crate::tool::WorkingFolder;
 
-/// Returns the folder for one call. Under the paths of the arguments it opens only the judged files.
+/// Returns the folder for one call. Under the paths of the arguments, the folder opens only the judged files.
 pub(super) fn bound(
     folder: &WorkingFolder,
     arguments: &Value,
@@ -27,9 +27,10 @@ pub(super) fn bound(
 
 /// Result of the check before a call is dispatched.
 pub(super) enum AtDispatch {
-    /// The call is the judged one. Under the paths of its arguments, its folder opens only the judged files.
+    /// The call is unchanged since its verdict. Under the paths of
+    /// its arguments, its folder opens only the judged files.
     AsJudged(Option<Arc<WorkingFolder>>),
-    /// The call's tool, server, schema, added arguments or path targets differ from the judged ones.
+    /// The call's tool, server, schema, added arguments or path targets have changed since the verdict.
     Changed,
 }
 

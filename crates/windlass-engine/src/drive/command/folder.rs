@@ -1,7 +1,7 @@
-//! The working folder of a thread's tools. If each thread has its own, the host program is called once per driver, at
-//! the first tool call.
+//! The working folder of a thread's tools. If each thread has its own
+//! folder, the driver calls the host program once, at the first tool call.
 //!
-//! This module opens no folder itself.
+//! This module opens no folders.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass_machine::ThreadId;
 use crate::port::clock::Clock;
 use crate::tool::WorkingFolder;
 
-/// Timeout for the host program's lookup; long enough for a sleeping local disk to wake up.
+/// Timeout for the host program's lookup in milliseconds; long enough for a sleeping local disk to wake up.
 const FIND_WITHIN_MS: u64 = 30_000;
 
 /// Returns the folder of a thread, from the folder name that its task recorded. May block.
@@ -21,7 +21,7 @@ pub(crate) type FolderOf =
 
 /// Source of the threads' working folders.
 pub(crate) enum FolderSource {
-    /// All threads share one folder, or none has one.
+    /// All threads share one folder, or no thread has a folder.
     Shared(Option<Arc<WorkingFolder>>),
     /// The host program finds a folder for each thread.
     Each(Arc<FolderOf>),
@@ -47,7 +47,8 @@ impl Folders {
         }
     }
 
-    /// Returns the folder that all threads share; `None` if each thread has its own, or none has one.
+    /// Returns the folder that all threads share; `None` if each
+    /// thread has its own folder, or no thread has a folder.
     pub(crate) fn shared(&self) -> Option<&Arc<WorkingFolder>> {
         match &self.source {
             FolderSource::Shared(folder) => folder.as_ref(),

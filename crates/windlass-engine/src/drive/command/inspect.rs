@@ -1,7 +1,7 @@
-//! Builds the view for a decision: the properties of each call that the thread's state does not contain, read just
-//! before.
+//! Builds the view for a decision: the properties of each call that the
+//! thread's state does not contain, read just before the decision.
 //!
-//! This module judges nothing; the gate does.
+//! This module gives no verdicts; the gate does.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ pub(in crate::drive) struct Looked<'a> {
     pub tools: &'a Offered,
     /// The working folder of the thread.
     pub folder: &'a ThreadFolder,
-    /// Monotonic time at which the resolution of its paths must end.
+    /// Monotonic time in milliseconds at which the resolution of the call's paths must end.
     pub until_ms: u64,
 }
 
 impl<'a> Looked<'a> {
-    /// A call of an active run, read now.
+    /// Creates the input for a call of an active run, with the deadline counted from now.
     pub(in crate::drive) fn in_place(place: &'a Place, call: CallKey, tool: &'a str) -> Self {
         let Place { thread, run, tools, folder, .. } = place;
         Self { thread, run, call, tool, tools, folder, until_ms: place.services.inspector.resolve_until_ms() }
@@ -141,7 +141,8 @@ impl CallInspector {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// Returns the view of a call whose arguments were validated before. Its tool may have changed since.
+    /// Returns the view of a call whose arguments were validated
+    /// before. The tool may have changed since the validation.
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
         let (digest, value) = (arguments.digest(), self.contents.arguments(arguments).await);
@@ -220,10 +221,11 @@ impl CallInspector {
         value: Option<Arc<Value>>,
     ) -> Option<KnownCall> {
         let tool = &registered.tool;
-        // Without this, a tool that panics here would crash the thread's driver each time it is opened.
+        // Without this, a tool that panics while it describes a call would
+        // crash the thread's driver each time the thread is opened.
         let told = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let asks = value.as_deref().and_then(|value| tool.asks(value));
-            // Arguments that cannot be parsed start nothing.
+            // A call whose arguments cannot be parsed is never started.
             let value = value.as_deref().unwrap_or(&Value::Null);
             let spelled = spelled(&**tool, value);
             (asks, tool.traits().previews, tool.conduct(value), tool.server_for(value), spelled)
@@ -252,7 +254,7 @@ impl CallInspector {
         })
     }
 
-    /// Returns the indexes of open calls whose paths now resolve to other files than those judged.
+    /// Returns the indexes of open calls whose paths resolve to other files than at the verdict.
     pub(in crate::drive) async fn led_elsewhere(
         &self,
         state: &State,
@@ -294,8 +296,8 @@ impl CallInspector {
         self.clock.monotonic_ms().saturating_add(RESOLVE_WITHIN_MS)
     }
 
-    /// Returns the working folder of a thread. Returns `None` if it cannot be found; the call then fails with the
-    /// reason at dispatch.
+    /// Returns the working folder of a thread. Returns `None` if the folder
+    /// cannot be found; the call then fails with the reason at dispatch.
     async fn folder_for(&self, looked: Looked<'_>) -> Option<Arc<WorkingFolder>> {
         let found = looked.folder.find(&self.folders, looked.thread, &CancellationToken::new()).await;
         found.ok().flatten()
@@ -329,10 +331,10 @@ fn check(looked: Looked<'_>, text: &str, by: By) -> (Arguments, Option<Arc<Value
     (arguments, Some(Arc::new(value)))
 }
 
-/// Timeout for a hook; a hook that takes longer counts as asking.
+/// Timeout for a hook in milliseconds. After the timeout, the verdict is to ask.
 const HOOK_WITHIN_MS: u64 = 10_000;
 
-/// Returns the verdict of a hook. A hook that panics or hangs counts as asking.
+/// Returns the verdict of a hook. If the hook panics or hangs, the verdict is to ask.
 pub(in crate::drive) async fn judged_by(
     hook: &dyn Hook,
     call: HookCall<'_>,

@@ -1,8 +1,8 @@
 //! Notifies tools of deferred or asking calls that will never resume because their run has ended, so that they can
-//! stop work that they left elsewhere.
+//! stop work that they started elsewhere.
 //!
-//! This is best effort: the process that saw the end sends it once. The outcome of the call was recorded before, and
-//! nothing waits for the tool.
+//! The notification is best effort: the process that records the run's end sends it once. The outcome of the call was
+//! recorded before, and no code waits for the tool.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::drive::contents::Contents;
 use crate::port::clock::Clock;
 use crate::port::tool::Tool;
 
-/// Timeout for the tool's handler: enough for one request to a server.
+/// Timeout for the tool's handler in milliseconds: enough for one request to a server.
 const WITHIN_MS: u64 = 30_000;
 
 /// An abandoned call with recorded state.

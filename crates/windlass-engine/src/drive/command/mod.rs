@@ -1,6 +1,6 @@
 //! Carries out commands: model calls, tool calls and trial calls.
 //!
-//! This module does not decide what an outcome means.
+//! This module does not decide the consequences of an outcome.
 
 pub(super) mod background;
 pub(super) mod change;

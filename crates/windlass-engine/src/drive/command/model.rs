@@ -1,7 +1,7 @@
-//! Model calls: completes the request, streams the reply and prepares it for the journal. Every call ends with
-//! exactly one letter.
+//! Model calls: completes the request, streams the reply and prepares it for the journal. Each call sends exactly one
+//! message (`Letter`) to the thread's driver when it ends.
 //!
-//! This module does not decide what an outcome means.
+//! This module does not decide the consequences of an outcome.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,7 +26,7 @@ use crate::port::journal::StoreError;
 use crate::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, Reply};
 use crate::tool::panic_text;
 
-/// Maximum size of a reply's text; a larger one indicates a broken provider.
+/// Maximum size of a reply's text in bytes; a larger reply indicates a faulty provider.
 const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Number of fragments after which the task yields; well below the capacity of a watcher's queue.
@@ -46,7 +46,7 @@ pub(in crate::drive) struct ModelWork {
     pub cancel: CancellationToken,
 }
 
-/// Makes one model call. A panic of the adapter counts as a failure.
+/// Makes one model call. A panic of the adapter is reported as a failure of the call.
 pub(in crate::drive) async fn call_model(place: Place, work: ModelWork) -> Letter {
     let attempt = work.attempt;
     followed(place, async |place, started| {
@@ -79,7 +79,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
             let calls =
                 place.services.inspector.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
-            // The policy is added when the driver decides the reply.
+            // The driver adds the policy when it processes the reply.
             let view = View { calls, ..View::default() };
             match recorded(&place.services.contents, &mut blobs, reply, view).await {
                 Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
@@ -211,7 +211,7 @@ async fn converse(
         place.span.record(crate::drive::genai::PROVIDER, provider);
     }
     let mut request = work.request.clone();
-    // A reply must not exceed what was reserved for it.
+    // A reply must not exceed the amount that was reserved for it.
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
     let call = fill(place, request, &work.own_tools).await;
     let call = call.map_err(|error| unstored(&error))?;
@@ -244,18 +244,18 @@ async fn converse(
     Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))
 }
 
-/// The fragments of a reply on their way to the bus. Those that arrive together are published together, so that a
-/// follower is woken once for them.
+/// The fragments of a reply that are not published yet. Fragments that arrive together are published together, so
+/// that a follower is woken once for all of them.
 struct Fragments<'a> {
     place: &'a Place,
     work: &'a ModelWork,
-    /// How many have arrived.
+    /// Number of fragments that have arrived.
     count: u64,
     waiting: Vec<Signal>,
 }
 
 impl Fragments<'_> {
-    /// The next event of the stream. Publishes the waiting fragments before it waits.
+    /// Returns the next event of the stream. Publishes the pending fragments before it waits.
     async fn next(
         &mut self,
         stream: &mut BoxStream<'static, Result<ModelEvent, ModelError>>,
@@ -274,7 +274,7 @@ impl Fragments<'_> {
         self.count += 1;
         let (seq, attempt) = (self.work.seq, self.work.attempt);
         self.waiting.push(Signal::Delta { seq, number: self.count, attempt, delta });
-        // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
+        // A provider that sends many fragments at once would fill a watcher's queue before the watcher is polled.
         if self.count.is_multiple_of(BURST) {
             self.publish();
             tokio::task::yield_now().await;
@@ -289,7 +289,7 @@ impl Fragments<'_> {
 }
 
 impl Drop for Fragments<'_> {
-    /// Publishes the fragments before the event that ends the reply, however it ends.
+    /// Publishes the pending fragments before the event that ends the reply, also if the call fails or is dropped.
     fn drop(&mut self) {
         self.publish();
     }

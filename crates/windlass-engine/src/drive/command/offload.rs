@@ -21,9 +21,9 @@ use crate::port::tool::{OutputPart, ToolOutput};
 /// Maximum length of a summary in characters.
 const SUMMARY_MAX_CHARS: usize = 8_000;
 
-/// Which results are offloaded, and how.
+/// The settings for offloading results.
 pub(crate) struct Offloading {
-    /// Default for runs that set nothing.
+    /// Default for runs without their own setting.
     pub default: Option<Offload>,
     /// The host program's summarizer.
     pub summarizer: Option<Arc<Summarizer>>,
@@ -36,8 +36,8 @@ pub(in crate::drive) struct Answered<'a> {
     pub arguments: &'a Value,
 }
 
-/// Moves the texts of a long answer out of the result, if the run offloads results. The returned block replaces them
-/// in the event.
+/// Moves the texts of a long answer out of the result, if the run offloads
+/// results. The returned block replaces the texts in the event.
 pub(in crate::drive) async fn offload(
     place: &Place,
     answered: Answered<'_>,
@@ -66,7 +66,7 @@ pub(in crate::drive) async fn offload(
         summarizer.as_deref(),
         &SummaryOf { tool, arguments, text: &text, reference: &reference, fetcher, max_preview_chars },
     );
-    // A reader of the journal sees what the model would see without offloading.
+    // A reader of the journal sees the text that the model would see without offloading.
     let shown = shorten_result(vec![text.clone()]).into_iter().next().unwrap_or_default();
     let shown = kept(contents, blobs, shown).await?;
     let payload = kept(contents, blobs, text).await?;
@@ -126,7 +126,7 @@ fn summary(of: &SummaryOf<'_>) -> String {
     )
 }
 
-/// Maximum bytes of member names in a summary.
+/// Maximum total size of member names in a summary, in bytes.
 const KEYS_MAX_BYTES: usize = 500;
 
 /// Formats a size for people.

@@ -19,11 +19,12 @@ pub(super) fn spelled(tool: &dyn Tool, arguments: &Value) -> Vec<(String, String
     texts.collect()
 }
 
-/// Timeout for resolving the paths of one view. A hanging file system must not keep a thread's driver from a cancel.
+/// Timeout in milliseconds for resolving the paths of one view. A
+/// hanging file system must not delay the cancellation of a run.
 pub(super) const RESOLVE_WITHIN_MS: u64 = 5_000;
 
-/// Resolves paths. Paths that are not resolved before `time` completes count as refused, as do all paths without a
-/// folder. The call opens nothing under refused paths, and is judged again once they can be resolved.
+/// Resolves paths. Paths that are not resolved before `time` completes are treated as refused, like all paths without
+/// a folder. The call opens no files under refused paths, and is judged again when they can be resolved.
 pub(super) async fn resolved(
     spelled: Vec<(String, String)>,
     folder: impl Future<Output = Option<Arc<WorkingFolder>>>,

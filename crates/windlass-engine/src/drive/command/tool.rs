@@ -1,7 +1,7 @@
 //! Tool calls, previews, and reconciliation reads. Each sends exactly one message (`Letter`) to the thread's driver
 //! when it ends.
 //!
-//! This module does not decide what an outcome means.
+//! This module does not decide the consequences of an outcome.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::port::tool::{
 use crate::tool::panic_text;
 use crate::tool::{Registry, WorkingFolder, key_of};
 
-/// Maximum size of a preview: as much as a person can review.
+/// Maximum size of a preview in bytes: more than a person can review.
 const PREVIEW_MAX_BYTES: usize = 256 * 1024;
 
 /// Kind of work for a tool.
@@ -119,7 +119,7 @@ pub(in crate::drive) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
     }
 }
 
-/// Carries out the work. The start of a call was recorded before.
+/// Carries out the work. The start of a call must have been recorded before.
 pub(in crate::drive) async fn carry_out(place: Place, work: ToolWork) -> Letter {
     let (call, kind) = (work.call, work.work);
     followed(place, async |place, started| contained(call, kind, carried_out(&place, work, started)).await)
@@ -167,7 +167,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
             let patience = patience(place, &work, &context, progressed);
             attend(async move { tool.call(context, arguments).await }, patience).await
         }
-        // The missing requirement says nothing about an earlier start, so the effect class decides.
+        // The missing requirement does not reveal the outcome of an earlier start, so the effect class decides.
         Err(reason) if has_begun(&work) => Err(reason),
         Err(reason) => Ok(ToolOutcome::error(reason)),
     };
@@ -324,7 +324,7 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
     Letter { blobs: blobs.0, ..Letter::plain(Input::Reconciled { call, attempt, found, reason }) }
 }
 
-/// Makes the read that may reveal a call's outcome. The error says why it reveals nothing.
+/// Makes the read that may reveal a call's outcome. If the outcome stays unknown, returns an error with the reason.
 async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let registry = &place.tools.registry;
     let spec = registry.reconcile(work.tool.as_str());
@@ -361,8 +361,8 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     Err(format!("`{}` answered `{shown}`", spec.tool))
 }
 
-/// Returns what a call needs before it can start. If something is missing, the call does nothing, and the error is
-/// for the model.
+/// Returns the tool, arguments and folder that a call needs before it can start. If one is missing, the call is not
+/// made, and the error is for the model.
 async fn ready(
     place: &Place,
     work: &ToolWork,
@@ -371,7 +371,7 @@ async fn ready(
     Ok((tool, arguments, place.folder.find(&place.services.folders, &place.thread, &work.cancel).await?))
 }
 
-/// Like [`ready`], for a call or its preview. Returns `None` if the call differs from the judged one.
+/// Like [`ready`], for a call or its preview. Returns `None` if the call has changed since its verdict.
 async fn ready_as_judged(
     place: &Place,
     work: &ToolWork,
@@ -470,7 +470,7 @@ async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<
     Ok((tool, value))
 }
 
-/// Maximum size of a progress text: a few lines. It is sent to every watcher.
+/// Maximum size of a progress text in bytes: a few lines. The text is sent to every watcher.
 const PROGRESS_MAX_BYTES: usize = 4 * 1024;
 
 fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {

@@ -1,6 +1,6 @@
-//! Trial calls: judged like a model's calls, then carried out outside any thread.
+//! Trial calls: they are judged like a model's calls, then made outside any thread.
 //!
-//! All verdicts come from the policy.
+//! This module makes no verdicts: they all come from the policy.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 /// Key of the only call of a trial.
 const CALL: CallKey = CallKey { step: 1, index: 0 };
 
-/// Maximum size of a displayed preview.
+/// Maximum size of a displayed preview in bytes.
 const PREVIEW_MAX_BYTES: usize = 64 * 1024;
 
 /// Makes trial calls, and evaluates the policy for hypothetical calls.
@@ -68,7 +68,7 @@ impl Trials {
         }
     }
 
-    /// Makes a trial call. `thread` is a fresh id without a thread.
+    /// Makes a trial call. `thread` is a new id that no thread has.
     pub(crate) async fn try_tool(&self, thread: &ThreadId, mut trial: Trial) -> Result<Tried, EngineError> {
         let offered = self.catalog.now();
         let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
@@ -132,7 +132,7 @@ impl Trials {
         Ok(Tried::Ran(self.carried(&registered, context, trial, by).await))
     }
 
-    /// Returns the current preview if it differs from the one that the caller has approved.
+    /// Returns the current preview if it differs from the preview that the caller has approved.
     async fn otherwise(
         &self,
         registered: &Registered,
@@ -217,7 +217,7 @@ impl Trials {
             trust: Trust::Trusted,
             arguments: None,
             paths: &[],
-            // The same identity as for the run's calls.
+            // The principal is the same as for the run's calls.
             principal: &run.by,
             roles: &view.roles,
             agent: &run.agent.name,
@@ -261,7 +261,8 @@ impl Trials {
         judged_by(&**hook, call, &*self.clock).await
     }
 
-    /// Records a use of the grant that allows a call. Returns `false` if the grant was changed or revoked meanwhile.
+    /// Records a use of the grant that allows a call. Returns `false`
+    /// if the grant was changed or revoked since the verdict.
     async fn use_up(&self, policy: &mut PolicyNow, grant: &str) -> Result<bool, EngineError> {
         let Some(change) = policy.use_up(grant) else { return Ok(false) };
         match self.records.apply(vec![change]).await {
@@ -396,11 +397,11 @@ struct Considered<'a> {
 struct TrialCall {
     conduct: Conduct,
     server: Option<String>,
-    /// The paths among its arguments, as written.
+    /// The paths among the arguments, as written.
     spelled: Vec<(String, String)>,
 }
 
-/// Gets the tool's description of a call. The error says why the call cannot be tried.
+/// Returns the tool's description of a call, or an error with the reason why the call cannot be tried.
 fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'static str> {
     let asked = AssertUnwindSafe(|| {
         let tool = &registered.tool;
@@ -417,7 +418,7 @@ fn described(registered: &Registered, arguments: &Value) -> Result<TrialCall, &'
     }
 }
 
-/// Limits the parts to what a model would be shown.
+/// Limits the parts to the size that a model would be shown.
 fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
     parts.truncate(RESULT_MAX_PARTS);
     let texts = parts.iter_mut().filter_map(|part| match part {
@@ -430,7 +431,7 @@ fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
     parts
 }
 
-/// Returns the preview of a call, if its tool can make one in time.
+/// Returns the preview of a call, if its tool can make a preview in time.
 async fn preview(
     clock: &dyn Clock,
     registered: &Registered,

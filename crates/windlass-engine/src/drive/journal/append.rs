@@ -8,28 +8,28 @@ use super::store::ThreadStore;
 use crate::port::clock::Clock;
 use crate::port::journal::{AppendError, Batch, Journal, StoreError};
 
-/// Delays between retries of an append. A full disk or a busy database has seven seconds to recover, while the reply
-/// that should be recorded is still in memory.
+/// Delays between retries of an append, in milliseconds. A full disk or a busy database has seven seconds to recover,
+/// while the unrecorded reply is still in memory.
 const WAITS_MS: [u64; 5] = [50, 200, 750, 2_000, 4_000];
 
-/// Why a batch is not in the journal.
+/// The reason why a batch is not in the journal.
 pub(in crate::drive) enum NotAppended {
     /// Another process drives the thread: stop at once.
     Fenced,
-    /// A budget has too little room: nothing was written.
+    /// The remaining amount of a budget is too small. The batch was not written.
     Limit { budget: String, cap: u64, taken: u64, wanted: u64 },
-    /// A record has another version than expected: nothing was written.
+    /// A record has another version than expected. The batch was not written.
     Record,
     /// The store rejects the batch or fails.
     Store(StoreError),
 }
 
-/// Appends a batch. Returns only when it is certain whether the journal contains it. The batch never changes between
-/// retries: its position (`expected`), owner (`epoch`) and id prevent a second copy.
+/// Appends a batch. Returns only when it is certain whether the journal contains the batch. The batch never changes
+/// between retries: its position (`expected`), owner (`epoch`) and id prevent a second copy.
 pub(in crate::drive) async fn append(store: &ThreadStore, batch: Batch) -> Result<Seq, NotAppended> {
     let end = Seq(batch.expected.0 + batch.events.len() as u64);
     let mut waits = WAITS_MS.into_iter();
-    // Whether an earlier attempt may have been written. Until that is known, no later answer is conclusive.
+    // Whether an earlier attempt may have been written. Until this is known, no later answer is conclusive.
     let mut unknown = false;
     loop {
         let answer = match store.journal.append(batch.clone()).await {
@@ -63,7 +63,8 @@ pub(in crate::drive) async fn append(store: &ThreadStore, batch: Batch) -> Resul
     }
 }
 
-/// Retries of a read, with the delays of an append, because a paid reply may wait in memory meanwhile.
+/// Retries of a read, with the delays of an append, because an
+/// unrecorded paid reply may be in memory during the retries.
 pub(in crate::drive) struct Patience(std::array::IntoIter<u64, 5>);
 
 impl Patience {

@@ -21,7 +21,7 @@ impl Leases {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<ThreadId, Epoch>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

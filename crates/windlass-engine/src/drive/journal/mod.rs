@@ -1,6 +1,6 @@
 //! A thread's journal: folding, appending, and the rows of lists.
 //!
-//! This module drives nothing.
+//! This module drives no threads.
 
 pub(super) mod append;
 pub(super) mod lease;

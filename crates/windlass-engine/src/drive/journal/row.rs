@@ -1,6 +1,6 @@
 //! The rows of lists, written with each append.
 //!
-//! They repeat content of the journal. No decision depends on them.
+//! The rows repeat content of the journal. No decision depends on them.
 
 use windlass_machine::{
     Asked, Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Phase, Principal, Queued, Run,
@@ -100,7 +100,7 @@ pub(in crate::drive) fn drop_queued(runs: &mut Vec<RunView>, run: &RunId) {
     runs.retain(|view| view.run != *run || view.queued.is_none());
 }
 
-/// Estimates the bytes of an event in the journal: its largest part, and a constant for the rest.
+/// Estimates the size of an event in the journal in bytes: the size of its largest part plus a constant.
 pub(in crate::drive) fn weight(event: &Event) -> usize {
     let content = match &event.fact {
         Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {

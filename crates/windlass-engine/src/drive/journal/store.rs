@@ -21,7 +21,7 @@ const PAGE: usize = 512;
 #[derive(Clone)]
 pub(crate) struct Restored {
     pub machine: Machine,
-    /// Approximate bytes of the events after the newest snapshot.
+    /// Approximate size in bytes of the events after the newest snapshot.
     pub since_snapshot: usize,
     pub snapshot_bytes: usize,
 }
@@ -50,8 +50,8 @@ impl FoldedThread {
         &self.thread
     }
 
-    /// Whether the journal has no other events. A batch's id is random, so a thread that was deleted and created
-    /// again under the same id differs.
+    /// Whether the fold has the journal's events up to this head. A batch's id is random, so a thread that was
+    /// deleted and created again under the same id has a different head.
     pub(crate) fn is_at(&self, head: &Head) -> bool {
         self.head.seq == head.seq && self.head.batch == head.batch
     }
@@ -92,9 +92,9 @@ impl ThreadStore {
         Ok(FoldedThread { thread: thread.clone(), head, restored })
     }
 
-    /// Folds a thread's journal, or uses the sender's fold if it is of this head. Returns [`EngineError::NotReached`]
-    /// if this process cannot use the model access that the active run has recorded, unless the first input is a
-    /// cancel.
+    /// Folds a thread's journal, or uses the sender's fold if the fold has the same head. Returns
+    /// [`EngineError::NotReached`] if this process cannot use the model access that the active run has recorded,
+    /// unless the first input is a cancel.
     pub(in crate::drive) async fn restore_reached(
         &self,
         thread: &ThreadId,

@@ -1,4 +1,5 @@
-//! The budgets that limit what runs use: the host program's, the user's credit, and the limits of an agent.
+//! The budgets that limit the usage of runs: the host program's
+//! budgets, the user's credit, and the limits of an agent.
 //!
 //! This module selects and prices budgets; the thread's driver reserves and books amounts.
 
@@ -15,10 +16,10 @@ use crate::limits::{Budget, Drawing, Per, Unit, Window};
 use crate::port::budget::{Draw, Reserve, Settle};
 use crate::port::model::{ModelInfo, Models, Price};
 
-/// Tokens reserved for a reply if the agent sets no maximum. (SK-L4's floor)
+/// Number of tokens that are reserved for a reply if the agent sets no maximum. (the minimum of SK-L4)
 const OUTPUT_TOKENS: u64 = 16_384;
 
-/// Upper bound on what a step may use, with its price.
+/// Upper bound on the usage of a step, with its price.
 struct Estimate {
     prompt: u64,
     output: u64,
@@ -50,7 +51,7 @@ impl BudgetService {
         Self { budgets, credit_of, models: models.clone() }
     }
 
-    /// Returns the budgets that limit what a user's runs use, including the user's credit.
+    /// Returns the budgets that limit the usage of a user's runs, including the user's credit.
     pub(crate) fn budgets_of(&self, workspace: &str, user: &Principal) -> Vec<Budget> {
         let credit = self.credit_of.as_ref().and_then(|credit_of| credit_of(workspace, user));
         let mut all = self.budgets.to_vec();
@@ -62,7 +63,7 @@ impl BudgetService {
     pub(in crate::drive) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
         let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);
         let per = |budget: &str| budget.split('/').nth(1).map(str::to_owned);
-        // The name of a daily budget has one more part.
+        // The name of a daily budget has one additional part.
         let parts = |budget: &str| budget.split('/').count();
         let names = |known: &&Budget| {
             let known = known.name(Drawing {
@@ -78,7 +79,7 @@ impl BudgetService {
         Refused { taken, wanted, approvers }
     }
 
-    /// Returns what a step reserves from all budgets of its run; `None` if it has none.
+    /// Returns the amounts that a step reserves from all budgets of its run; `None` if the run has no budgets.
     pub(in crate::drive) fn reserve(
         &self,
         thread: &ThreadId,
@@ -145,7 +146,8 @@ impl BudgetService {
         }
     }
 
-    /// Books the cost of a generated title. Nothing is reserved for it, it belongs to no run, and it is no step.
+    /// Books the cost of a generated title. No amount was reserved
+    /// for the title. It belongs to no run and is no step.
     pub(in crate::drive) fn settle_title(
         &self,
         state: &State,
@@ -166,7 +168,7 @@ impl BudgetService {
     }
 }
 
-/// Returns the maximum size of a reply that is reserved.
+/// Returns the number of output tokens that are reserved for a reply.
 fn output_tokens(request: &ModelRequest, info: Option<&ModelInfo>) -> u64 {
     if let Some(cap) = request.settings.max_output_tokens {
         return cap;
@@ -186,7 +188,8 @@ impl Estimate {
             Unit::Steps => 1,
             Unit::Tokens => self.prompt.saturating_add(self.output),
             Unit::Usd => {
-                // A provider may write the whole prompt to its cache, which some charge more for.
+                // A provider may write the whole prompt to its cache,
+                // and some providers charge more for cache writes.
                 let written =
                     self.price.and_then(|price| price.cache_written.filter(|cost| *cost > price.input));
                 let cache_written = written.map(|_| self.prompt);

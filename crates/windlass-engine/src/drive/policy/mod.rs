@@ -1,6 +1,6 @@
 //! The policy and the budgets that apply to a run.
 //!
-//! This module judges no call; the machine does.
+//! This module judges no calls; the machine does.
 
 pub(super) mod budgets;
 pub(super) mod prune;

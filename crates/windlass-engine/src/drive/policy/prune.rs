@@ -1,6 +1,6 @@
 //! Deletes obsolete records periodically: used-up and expired grants, and auto-run choices of deleted threads.
 //!
-//! The time of the deletion has no effect: a deleted grant allowed no call before either.
+//! The time of the deletion has no effect: an obsolete grant allows no calls before its deletion either.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::port::clock::Clock;
 use crate::port::journal::{Journal, StoreError};
 use crate::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
-/// Interval of the cleanup.
+/// Interval of the cleanup in milliseconds.
 const PRUNE_EVERY_MS: u64 = 3_600_000;
 
-/// How long a used-up grant, or a choice for a missing thread, is kept. The call that used the grant up may still
-/// wait and needs the grant to start; after this time the gate asks again. A choice may be made before its thread
-/// starts.
+/// Milliseconds for which a used-up grant, or a choice for a missing thread, is kept.
+/// The call that used the grant may still wait and needs the grant to start; after this
+/// time the gate asks again. A choice may be made before its thread starts.
 const KEPT_MS: u64 = 86_400_000;
 
 /// Deletes obsolete records.
@@ -47,7 +47,7 @@ impl Pruner {
         }
     }
 
-    /// Prunes unless that was done within the last hour.
+    /// Deletes obsolete records, unless the last deletion was less than an hour ago.
     pub(in crate::drive) async fn prune_now_and_then(&self, pruned_ms: &mut Option<u64>) {
         let now_ms = self.clock.monotonic_ms();
         if pruned_ms.is_some_and(|at| now_ms.saturating_sub(at) < PRUNE_EVERY_MS) {
@@ -90,7 +90,7 @@ impl Pruner {
 }
 
 fn counts_for_nothing(record: &Record, now: Timestamp) -> bool {
-    // A record that this build cannot decode may be from a newer one.
+    // A record that this build cannot decode may be from a newer build.
     let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) else { return false };
     let is_expired = grant.expires_at.is_some_and(|expires_at| expires_at <= now);
     is_expired || grant.remaining == Some(0) && now.since(record.updated_at) >= KEPT_MS

@@ -1,7 +1,7 @@
 //! The current policy of a thread: the program's rules, and the choices of people recorded in the store.
 //!
-//! This module judges no call. Grants, allow lists and auto-run choices are records, so that every process on a store
-//! sees them.
+//! This module judges no calls. Grants, allow lists and auto-run
+//! choices are records, so that every process on a store sees them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,7 +20,7 @@ use crate::port::records::{Expect, Record, RecordChange, Records};
 /// Kinds of records that the policy depends on.
 pub(crate) const GRANT: &str = "grant";
 pub(crate) const ALLOW: &str = "allow";
-/// Which calls run without asking. Stores have always used this name.
+/// Kind of the records with auto-run choices. The name differs because existing stores contain it.
 pub(crate) const AUTO_RUN: &str = "mode";
 
 /// The source of users' roles, and the record kinds that roles depend on.
@@ -40,11 +40,11 @@ pub(crate) struct PolicyService {
     catalog: Arc<ToolCatalog>,
     roles: Roles,
     base: RwLock<Arc<Policy>>,
-    /// Incremented by every change, and by changes of other processes once they are noticed.
+    /// Incremented by every change in this process, and by each detected change of other processes.
     generation: AtomicU64,
     /// The record kinds that a policy depends on, including those of roles.
     kinds: Vec<&'static str>,
-    /// The newest change of each kind when changes were last read.
+    /// The newest change number of each kind at the last read of changes.
     changes: Mutex<Vec<u64>>,
 }
 
@@ -57,15 +57,16 @@ pub(crate) struct PolicyNow {
     /// Version of policy and tools; equal in every process if both are equal.
     pub version: u64,
     generation: u64,
-    /// The program's rules that this was built from.
+    /// The program's rules that the policy was built from.
     base: Arc<Policy>,
-    /// Change numbers of the records that it was read from.
+    /// Change numbers of the records that the policy was read from.
     sources: Sources,
-    /// Digest of the tools that it applies to.
+    /// Digest of the tools that the policy applies to.
     tools: Digest,
-    /// When the next rule or grant starts or ends.
+    /// Time at which the next rule or grant starts or ends.
     next_bound: Option<Timestamp>,
-    /// Records of its grants, with their versions. A use of a grant is only written if the version is unchanged.
+    /// Records of the policy's grants, with their versions. A use
+    /// of a grant is only written if the version is unchanged.
     pub grants: Arc<[(String, Record)]>,
 }
 
@@ -79,14 +80,14 @@ struct Sources {
 }
 
 impl PolicyNow {
-    /// Uses a grant once. Returns one change of its record for all uses since it was read. The change fails if the
-    /// grant was changed or revoked.
+    /// Uses a grant once. Returns one change of the grant's record for all uses since the read. The change fails if
+    /// the grant was changed or revoked.
     pub(crate) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
         let (_, record) = Arc::make_mut(&mut self.grants).iter_mut().find(|(id, _)| id == grant)?;
         let expected = Expect::Version(record.version);
         let remaining = record.value.get_mut("remaining").filter(|remaining| !remaining.is_null());
         let Some(remaining) = remaining else {
-            // The grant has no count, so only its existence matters.
+            // The grant has no limit on uses, so the append only checks that it still exists.
             return Some(RecordChange::keep(GRANT, &record.key, expected));
         };
         *remaining = remaining.as_u64().unwrap_or_default().saturating_sub(1).into();
@@ -163,7 +164,7 @@ impl PolicyService {
     }
 
     fn base(&self) -> Arc<Policy> {
-        // A poisoned lock still contains a complete policy: nothing panics while it is held.
+        // A poisoned lock still contains a complete policy: no code panics while the lock is held.
         self.base.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -173,7 +174,7 @@ impl PolicyService {
         self.changed();
     }
 
-    /// Marks the policies read so far as outdated.
+    /// Marks all previously read policies as outdated.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -206,7 +207,7 @@ impl PolicyService {
         user: &Principal,
         thread: &ThreadId,
     ) -> Result<PolicyNow, StoreError> {
-        // Read before the records: a change in between causes another read.
+        // Read the generation before the records, so that a change in between causes another read.
         let generation = self.generation();
         let sources = self.sources(user, thread).await?;
         let base = self.base();
@@ -250,7 +251,7 @@ impl PolicyService {
         })
     }
 
-    /// Whether a possibly outdated policy is unchanged, because all changes since concern other users and threads.
+    /// Whether a possibly outdated policy is unchanged, because all later changes concern other users and threads.
     /// Reads only change numbers, and roles if they may have changed.
     pub(crate) async fn confirm(
         &self,
@@ -258,7 +259,7 @@ impl PolicyService {
         user: &Principal,
         thread: &ThreadId,
     ) -> Result<bool, StoreError> {
-        // Read before the changes, as in `policy_for`.
+        // Read the generation before the changes, as in `policy_for`.
         let generation = self.generation();
         let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
         let is_other = !Arc::ptr_eq(&policy.base, &self.base()) || policy.tools != self.catalog.now().digest;
@@ -276,7 +277,7 @@ impl PolicyService {
         Ok(true)
     }
 
-    /// Returns the newest change numbers of everything that a policy is read from.
+    /// Returns the newest change numbers of all records that a policy is read from.
     async fn sources(&self, user: &Principal, thread: &ThreadId) -> Result<Sources, StoreError> {
         let (user, of_thread) = (user.as_str(), auto_run_key(AutoRunOf::Thread(thread)));
         // Choices for threads that older builds wrote have no owner.
@@ -304,7 +305,7 @@ impl PolicyService {
     /// Reads an auto-run choice and the version of its record.
     pub(crate) async fn auto_run(&self, of: AutoRunOf<'_>) -> Result<Option<(AutoRun, u64)>, StoreError> {
         let record = self.records.get(AUTO_RUN, &auto_run_key(of)).await?;
-        // A choice that this build cannot decode counts as the strictest one.
+        // A choice that this build cannot decode is treated as the strictest choice.
         let read = |record: Record| match serde_json::from_value::<RecordedAutoRun>(record.value) {
             Ok(recorded) => (recorded.auto_run, record.version),
             Err(_) => (AutoRun::Ask, record.version),
@@ -338,7 +339,7 @@ pub(in crate::drive) fn granted(NewGrant { user, grant }: &NewGrant) -> Option<R
     Some(RecordChange::put(GRANT, &grant.id, user.as_str(), value, Expect::Absent))
 }
 
-/// Returns how many start and end times of rules and grants have passed, and the next one.
+/// Returns the number of start and end times of rules and grants that have passed, and the next of these times.
 fn bounds(policy: &Policy, now: Timestamp) -> (usize, Option<Timestamp>) {
     let rules = policy.rules.iter().flat_map(|rule| [rule.from, rule.until]);
     let grants = policy.grants.iter().map(|grant| grant.expires_at);

@@ -1,6 +1,6 @@
-//! What a thread uses from budgets: reserved in the append that starts a step, booked in the append that ends it.
+//! A thread's usage of budgets: reserved in the append that starts a step, booked in the append that ends the step.
 //!
-//! The machine does not know budgets; it receives a refused reservation as an input.
+//! The machine does not handle budgets; it receives a refused reservation as an input.
 
 use std::collections::HashMap;
 
@@ -66,7 +66,7 @@ impl Spending {
         }
     }
 
-    /// Books what a step used, or the whole reservation if that is unknown.
+    /// Books the usage of a step, or the whole reservation if the usage is unknown.
     fn book(
         &mut self,
         event: &Event,
@@ -89,7 +89,7 @@ pub(in crate::drive) fn key(run: &RunId, attempt: Attempt) -> String {
     format!("{run}/{}.{}", attempt.step, attempt.attempt)
 }
 
-/// Returns what a step used of a budget; `None` if the provider did not report it.
+/// Returns the amount of a budget that a step used; `None` if the provider did not report the usage.
 pub(in crate::drive) fn used_of(budget: &str, usage: &Usage, cost: Option<u64>) -> Option<u64> {
     // The unit is the fourth part: `workspace/per/whose/unit[/day]`.
     match budget.split('/').nth(3) {

@@ -1,7 +1,6 @@
 //! The loop of one active thread: receive mail, decide and append a round, then carry out the machine's commands.
 //!
-//! Only this loop causes effects. It publishes and starts nothing before the append that records the cause has
-//! returned.
+//! Only this loop causes effects. The loop publishes and starts nothing before the append of the cause has returned.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,29 +26,29 @@ use crate::port::bus::Signal;
 use crate::port::journal::{StoreError, ThreadStatus};
 use crate::tool::panic_text;
 
-/// Maximum sleep, because the wall clock may be set ahead while an actor sleeps.
+/// Maximum sleep in milliseconds. It is limited because the wall clock may be set ahead while an actor sleeps.
 const LONGEST_SLEEP_MS: u64 = 30_000;
 
-/// A run that sleeps longer than this loses its driver. For a shorter sleep, releasing and reopening the thread costs
-/// more than keeping a few kilobytes; the sweep reads due rows once a second.
+/// Maximum sleep of a run, in milliseconds, during which its driver stays in memory. For a shorter sleep, releasing
+/// and reopening the thread costs more than keeping a few kilobytes. The sweep reads due rows once a second.
 const SHORT_SLEEP_MS: u64 = 10_000;
 
 /// Name of the note that a driver records when the wall clock was set back.
 const CLOCK_SET_BACK: &str = "windlass.clock_set_back";
 
-/// Maximum repetitions of a round after budget refusals: each budget may refuse once.
+/// Maximum number of repetitions of a round after budget refusals: each budget may refuse once.
 const MAX_REFUSALS: usize = 64;
 
-/// Maximum repetitions of a round after another driver used the grant first. Each lost race is another driver's
-/// progress, so contention delays drivers but stops none.
+/// Maximum number of repetitions of a round after another driver used the grant first. Each lost race is another
+/// driver's progress, so contention delays drivers but stops none of them.
 const MAX_RACES: usize = 1_000;
 
-/// Maximum random pause after the first lost race, and after many. Random pauses spread the drivers that use one
-/// grant.
+/// Maximum random pause in milliseconds after the first lost race, and after many lost races. Random pauses spread
+/// the appends of drivers that use the same grant.
 const RACE_PAUSE_MS: (u64, u64) = (20, 100);
 
-/// Lost races after which a driver releases its thread if the process is ending. The limit is not 0, because the
-/// round may contain a paid reply.
+/// Number of lost races after which a driver releases its thread if the process is ending. The number is not 0,
+/// because the round may contain a paid reply.
 const MAX_RACES_LEAVING: usize = 10;
 
 pub(super) struct Actor {
@@ -119,8 +118,8 @@ impl Actor {
         }
     }
 
-    /// Records that the model call was given up, so that it does not count as a lost attempt. If this ends a
-    /// cancelled run, the next queued run starts a model call, which is given up as well.
+    /// Records that the model call was stopped, so that it does not count as a lost attempt. If the record ends a
+    /// cancelled run, the next queued run starts a model call, which is stopped as well.
     async fn leave(&mut self) -> Ended {
         while let Some(given_up) = self.driven.in_flight.give_up_model() {
             if let Err(ended) = self.round(vec![Letter::plain(given_up)]).await {
@@ -130,8 +129,8 @@ impl Actor {
         Ended::Left
     }
 
-    /// The first round. It processes the inbox before it reports lost commands, so that a pending cancel takes effect
-    /// before anything is restarted.
+    /// Runs the first round. It processes the inbox before it reports lost commands, so that a pending cancel takes
+    /// effect before a command is restarted.
     async fn begin(&mut self) -> Result<(), Ended> {
         let DrivenThread { services, thread, machine, spending, spans, .. } = &mut self.driven;
         if let Some(run) = &machine.state().run {
@@ -222,8 +221,8 @@ impl Actor {
         self.mailbox.inbox_letters(journal, &self.driven.thread).await.map_err(Ended::Store)
     }
 
-    /// Reports starts that a cancel in the same batch has overtaken: they were never dispatched. A start that this
-    /// driver found in the journal may have been dispatched.
+    /// Reports starts that were not dispatched because the same batch contains a cancel. A start that this driver
+    /// found in the journal may have been dispatched.
     async fn report_overtaken(&mut self) -> Result<(), Ended> {
         let DrivenThread { machine, in_flight, .. } = &self.driven;
         if machine.state().run.as_ref().is_none_or(|run| run.cancel.is_none()) {
@@ -236,7 +235,7 @@ impl Actor {
         if overtaken.is_empty() { Ok(()) } else { self.round(overtaken).await }
     }
 
-    /// Consumes the inbox rows in order until none is left.
+    /// Consumes the inbox rows in order until the inbox is empty.
     async fn read_inbox(&mut self) -> Result<(), Ended> {
         while self.mailbox.inbox {
             let letters = self.inbox_letters().await?;
@@ -253,7 +252,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Decides all letters and appends them in one batch, together with a held round; or holds the whole batch.
+    /// Decides all letters and appends them in one batch, together with
+    /// a held round; or holds the whole batch for a later append.
     async fn write(&mut self, mut letters: Vec<Letter>, hold: Hold) -> Result<(), Ended> {
         if self.mailbox.lapsed == Some(self.driven.epoch()) {
             self.driven.tell_stopped(&mut letters, &Ended::Fenced);
@@ -319,8 +319,9 @@ impl Actor {
     fn is_idle(&self) -> bool {
         let DrivenThread { services, machine, in_flight, .. } = &self.driven;
         let due_in_ms = machine.due_in_ms(self.driven.now());
-        // A run that waits for people or sleeps needs only its row: an engine that attends all threads reopens it in
-        // time. A run that waits for missing tools is released at once, so that a process that has them may claim it.
+        // A run that waits for people or sleeps needs no driver: an engine that attends
+        // all threads reopens its thread in time. A run that waits for missing tools is
+        // released at once, so that a process that has them may claim it.
         let lacks = !machine.missing().is_empty();
         let is_row = lacks
             || services.attends
@@ -348,8 +349,8 @@ impl Actor {
         true
     }
 
-    /// Removes the actor from the register and answers the waiting senders. An actor without work left returns the
-    /// mail that arrived meanwhile.
+    /// Removes the actor from the register and answers the waiting senders. If the actor ended because no work is
+    /// left, returns the mail that arrived since.
     fn close(&mut self, ended: &Ended) -> Vec<Mail> {
         let DrivenThread { services, thread, .. } = &self.driven;
         let mut actors = self.registry.actors();
@@ -371,7 +372,7 @@ impl Actor {
                 let _ = reply.send(Err(stopped));
             }
         }
-        // Watchers of a fenced owner keep watching, because another process drives the thread now.
+        // Watchers of a thread with a fenced driver keep watching, because another process now drives the thread.
         if !matches!(ended, Ended::Fenced) {
             services.bus.publish(thread, Signal::Stopped { why: why.into() });
         }
@@ -396,7 +397,7 @@ async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
     }
 }
 
-/// Reports a lost command. The driver adds the current policy when it decides the report.
+/// Reports a lost command. The driver adds the current policy when it processes the report.
 fn lost(command: Command) -> Letter {
     Letter::plain(Input::Lost { command, view: View::default() })
 }
