@@ -42,23 +42,24 @@ use crate::port::records::Records;
 use crate::port::tool::Tool;
 use crate::task::{AgentConfig, RunTools, Task};
 
-/// How long `resume` waits for the driver to read the run's inbox: a driver in another process polls it each second.
+/// Timeout in milliseconds for `resume` to wait until the driver has read the run's inbox. A driver in another
+/// process polls the inbox each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
 
-/// Interval of the checks whether the driver has read the inbox.
+/// Interval of the checks whether the driver has read the inbox, in milliseconds.
 const TAKEN_LOOK_EVERY_MS: u64 = 10;
 
-/// Interval of the checks whether all drivers have ended.
+/// Interval of the checks whether all drivers have ended, in milliseconds.
 const LEFT_LOOK_EVERY_MS: u64 = 5;
 
 /// A durable engine over one store. Cheap to clone. Active runs continue until the runtime ends; another engine
-/// resumes unfinished ones from the journal.
+/// resumes unfinished runs from the journal.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) services: Arc<Services>,
 }
 
-/// How the tools of a run differ from the engine's.
+/// The difference between the tools of a run and the engine's tools.
 struct Replacement {
     /// Names of the engine's tools that the run does not have.
     names: Vec<ToolName>,
@@ -76,7 +77,8 @@ pub struct Started {
     pub run: RunId,
     /// Id of the message; a repeated send with this id returns the same run.
     pub id: InputId,
-    /// Position of the first event that the message caused. To see all of them, watch from the position before.
+    /// Position of the first event that the message caused. To see
+    /// all of these events, watch from the previous position.
     pub seq: Seq,
     /// The run that was active when the message was queued; `None` if it was not queued.
     pub behind: Option<RunId>,
@@ -109,8 +111,8 @@ impl Engine {
             None => (self.fresh_thread(), None),
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
-        // Subscribes before sending, so that no update is missed. If the head has moved meanwhile, the watcher
-        // catches up.
+        // Subscribes before sending, so that no update is missed.
+        // If the head has moved since, the watcher catches up.
         let updates = self.services.watch.watch(&thread, head.into(), Begin::Live, Backlog::Fragments);
         Ok((self.start_in(thread, task).await?, updates))
     }
@@ -207,7 +209,7 @@ impl Engine {
         })
     }
 
-    /// Returns how a run's tools differ from the engine's; `None` if they do not.
+    /// Returns the difference between a run's tools and the engine's tools; `None` if there is none.
     fn replacement(&self, tools: RunTools) -> Option<Replacement> {
         match tools {
             RunTools::Usual => None,
@@ -238,15 +240,16 @@ impl Engine {
         Ok(looks || !self.services.store.journal.inbox(thread, 1).await?.is_empty())
     }
 
-    /// Opens every thread that needs a driver and has none. Returns each with the error if it could not be opened.
+    /// Opens every thread that needs a driver and has none. Returns
+    /// each thread, with the error if it could not be opened.
     pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
         self.services.registry.open_all().await
     }
 
     /// Stops driving threads before the process ends. The engine claims no more threads and drops model calls, which
-    /// the next process repeats. Running tools get `within_ms` to finish, so that their outcomes are not lost.
-    /// Background commands are ended. Returns the number of threads whose tools were still running; those calls end
-    /// with the process, as in a crash.
+    /// the next process repeats. Running tools get `within_ms` milliseconds to finish, so that their outcomes are not
+    /// lost. Background commands are ended. Returns the number of threads whose tools were still running; those calls
+    /// end with the process, as in a crash.
     pub async fn hand_over(&self, within_ms: u64) -> usize {
         self.services.registry.leaving.cancel();
         // Background commands get no grace period beyond that of the threads.
@@ -264,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// Sums up what runs used, by time, model and agent.
+    /// Sums up the usage of runs, by time, model and agent.
     pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
         Ok(self.services.store.journal.usage(query).await?)
     }
@@ -299,18 +302,18 @@ impl Engine {
         Ok(self.services.store.journal.thread_counts().await?)
     }
 
-    /// Checks the integrity of the store. The returned text says what was checked.
+    /// Checks the integrity of the store. Returns a description of the checks.
     pub async fn check_store(&self) -> Result<String, EngineError> {
         Ok(self.services.store.journal.check().await?)
     }
 
-    /// Records outside the threads: grants, modes and data of the host program.
+    /// Returns the records outside the threads: grants, modes and data of the host program.
     pub fn records(&self) -> &Arc<dyn Records> {
         &self.services.records
     }
 
-    /// Draws an id with a readable prefix. It encodes the time in milliseconds and 35 random bits, five bits a
-    /// letter, so that ids are short and sort by time.
+    /// Generates an id with a readable prefix. The id encodes the time in milliseconds and 35 random bits with five
+    /// bits per character, so that ids are short and sort by time.
     pub(crate) fn fresh(&self, prefix: &str) -> String {
         const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut id = format!("{prefix}_");
@@ -388,10 +391,10 @@ impl ThreadHandle<'_> {
         self.watch_from(after.into(), Backlog::Fragments)
     }
 
-    /// Watches a thread from a previous watcher's position, which may lie within a reply. Events and fragments up to
-    /// that position are not repeated. If the bus no longer has the fragments one by one, they come as a snapshot of
-    /// the reply so far. With [`Backlog::Snapshot`], all fragments that exist at the time of the call come as a
-    /// snapshot, too.
+    /// Watches a thread from a previous watcher's position, which may be within a reply. Events and fragments up to
+    /// that position are not repeated. If the bus no longer has the fragments one by one, the stream delivers a
+    /// snapshot of the received part of the reply. With [`Backlog::Snapshot`], all fragments that exist at the time
+    /// of the call are delivered as a snapshot as well.
     pub fn watch_from(
         self,
         after: Position,
@@ -425,11 +428,11 @@ impl ThreadHandle<'_> {
             .ok_or_else(|| EngineError::NoThread(thread.clone()))
     }
 
-    /// Creates a thread whose history is a copy of this thread's up to event `at`. It keeps the workspace and title;
-    /// `by` owns it, and its tools work in `folder`. If a run is active at `at`, the call fails with
-    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest possible position. Nothing in the
-    /// copied history is executed or charged again; its runs remain the original thread's. Queued messages remain in
-    /// the original thread.
+    /// Creates a thread whose history is a copy of this thread's up to event `at`. The new thread keeps the workspace
+    /// and title. `by` owns the new thread, and its tools work in `folder`. If a run is active at `at`, the call
+    /// fails with [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest possible position. The
+    /// copied history is not executed or charged again, and its runs still belong to the original thread. Queued
+    /// messages remain in the original thread.
     pub async fn fork(self, at: Seq, by: Principal, folder: Option<String>) -> Result<ThreadId, EngineError> {
         let Self { engine, id: thread } = self;
         let folder = engine.services.folders.recorded(folder);
@@ -439,13 +442,13 @@ impl ThreadHandle<'_> {
         Ok(fork.thread)
     }
 
-    /// Deletes a thread. Fails while a run is active in it. Its background commands are ended; another process ends
-    /// its own within a second or two.
+    /// Deletes a thread. Fails while a run is active in it. The call ends the thread's background commands in this
+    /// process. Other processes end theirs within two seconds.
     pub async fn delete(self) -> Result<(), EngineError> {
         let Self { engine, id: thread } = self;
         engine.services.store.journal.delete(thread).await?;
         engine.services.background.end(|command| command.thread == *thread).await;
-        // If the process dies before this, a later cleanup removes the mode because its thread is gone.
+        // If the process dies before this call, a later cleanup removes the auto-run choice of the deleted thread.
         engine.policy().set_auto_run(&Whose::Thread(thread.clone()), None).await
     }
 
@@ -457,8 +460,9 @@ impl ThreadHandle<'_> {
 }
 
 impl RunHandle<'_> {
-    /// Resumes a run, unless another live process drives it. Returns after the driver has processed pending inbox
-    /// answers and policy changes, so that a status read afterwards is current. The returned row was read before.
+    /// Resumes a run, unless another live process drives it. Returns after the driver
+    /// has processed pending inbox answers and policy changes, so that a status read
+    /// afterwards is current. The returned row was read before that processing.
     pub async fn resume(self) -> Result<RunRow, EngineError> {
         let engine = self.engine;
         let row = self.row().await?;
@@ -481,7 +485,7 @@ impl RunHandle<'_> {
     }
 }
 
-/// A default agent that uses this model.
+/// Creates a default agent that uses this model.
 impl From<&str> for AgentConfig {
     fn from(model: &str) -> Self {
         Self { name: "default".into(), models: vec![ModelName::from(model)], ..Self::default() }

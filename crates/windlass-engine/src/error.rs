@@ -1,6 +1,6 @@
-//! Errors for callers of the library. What the model should see is a tool result, never an error.
+//! Errors for callers of the library. A failure that the model should see is a tool result, never an error.
 //!
-//! Each error says whose fault it is and whether a retry may succeed.
+//! Each error reports who caused it and whether a retry may succeed.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use windlass_machine::{Reject, RunId, ThreadId, ToolName};
 use crate::port::journal::StoreError;
 use crate::port::model::ModelError;
 
-/// Why a call of the library failed.
+/// The reason why a call of the library failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The machine rejected the input; nothing changed.
+    /// The machine rejected the input; the thread is unchanged.
     #[error(transparent)]
     Rejected(#[from] Reject),
     /// The store failed.
@@ -56,10 +56,10 @@ pub enum EngineError {
         /// The thread with the active run.
         thread: ThreadId,
     },
-    /// A run requires a model address or key that this process does not use.
+    /// A run requires a model address or key that this process cannot use.
     #[error("run `{run}` was started with {how}, which this process does not use")]
     NotReached {
-        /// The run that cannot be resumed here.
+        /// The run that this process cannot resume.
         run: RunId,
         /// The address, or the name of the environment variable with the key.
         how: String,
@@ -114,7 +114,7 @@ impl EngineError {
     /// Returns who caused the error, and whether a retry may succeed.
     pub fn judge(&self) -> (Fault, TryAgain) {
         match self {
-            // These conditions pass: a run ends, and a queue empties.
+            // These conditions are temporary: a run ends, and a queue empties.
             Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) | Self::Active { .. } => {
                 (Fault::Caller, TryAgain::Later)
             }

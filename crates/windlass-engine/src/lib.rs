@@ -1,8 +1,8 @@
 //! The durable engine: drives the pure machine of `windlass-machine` over ports.
 //!
 //! A host program passes a store, models, tools and a schema compiler as ports ([`port`]) to [`Builder::new`]. This
-//! crate contains only in-memory ports ([`memory`], [`bus`]) and the system clock ([`clock`]). It knows no provider,
-//! database, protocol or HTTP.
+//! crate contains only in-memory ports ([`memory`], [`bus`]) and the system clock ([`clock`]). It contains no code
+//! for providers, databases, protocols or HTTP.
 
 mod allowance;
 mod builder;

@@ -1,6 +1,6 @@
 //! Budgets that outlast a run: money, tokens and steps of a user, a workspace or a thread, in total or per day.
 //!
-//! This module defines what is counted; the store keeps the counts.
+//! This module defines the counted units; the store keeps the counts.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use windlass_machine::{Approver, Principal, RunId, ThreadId, Timestamp};
 
 use crate::port::budget::part;
 
-/// An upper limit on what a set of runs may use together.
+/// An upper limit on the combined usage of a set of runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// The set of runs that shares the budget.
     pub per: Per,
-    /// What the budget counts.
+    /// The unit that the budget counts.
     pub unit: Unit,
     /// The period after which the count restarts.
     #[serde(default)]
     pub window: Window,
     /// The limit: millionths of a US dollar, tokens, or steps. 0 allows nothing.
     pub cap: u64,
-    /// Who may raise the limit for a run. Empty: everyone who may answer in the thread.
+    /// The approvers that may raise the limit for a run. Empty: everyone who may answer in the thread.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub approvers: BTreeSet<Approver>,
 }
@@ -31,17 +31,17 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
-    /// Each run has its own.
+    /// Each run has its own budget.
     Run,
-    /// All runs of a thread share it.
+    /// All runs of a thread share the budget.
     Thread,
-    /// All runs that work for a user share it.
+    /// All runs that work for a user share the budget.
     User,
-    /// All runs of a workspace share it.
+    /// All runs of a workspace share the budget.
     Workspace,
 }
 
-/// What a budget counts.
+/// The unit that a budget counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -75,7 +75,7 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl Budget {
-    /// The budget for a user's credit, in millionths of a US dollar.
+    /// Creates the budget for a user's credit, in millionths of a US dollar.
     pub(crate) fn credit(cap: u64) -> Self {
         Self { per: Per::User, unit: Unit::Usd, window: Window::Total, cap, approvers: BTreeSet::new() }
     }

@@ -1,8 +1,8 @@
-//! Tracing of runs: a span for each run, model call and tool call, with its place, times and outcome.
+//! Tracing of runs: a span for each run, model call and tool call, with its identity, times and outcome.
 //!
-//! Fields have the names of OpenTelemetry's conventions for generative AI (`genai.rs`) if those define one; other
+//! Fields have the names of OpenTelemetry's conventions for generative AI (`genai.rs`) if these define a name; other
 //! names are the journal's. Texts, arguments and results appear at TRACE only, and keys never reach this module.
-//! Without a subscriber, nothing is computed.
+//! Without a subscriber, no fields are computed.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -95,7 +95,7 @@ fn line_of(run: &Run) -> Option<&Line> {
     }
 }
 
-/// Records in the current span how a model or tool call ended. `started` is a time of the monotonic clock.
+/// Records the outcome of a model or tool call in the current span. `started` is a time of the monotonic clock.
 pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
     let span = Span::current();
     if span.is_disabled() {
@@ -129,8 +129,8 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
 }
 
 /// Logs recorded events that no call's own span covers, and replaces `span` when the active run changes. A run's span
-/// follows from the span that requested the run, because that one ends before the run does. `agent` is the agent of the
-/// thread's newest run.
+/// follows from the span that requested the run, because the requesting span ends before the run does. `agent` is the
+/// agent of the thread's newest run.
 pub(super) fn recorded(
     span: &mut Span,
     asked: &Span,
@@ -241,7 +241,7 @@ fn tell_of_people(span: &Span, fact: &Fact) {
     }
 }
 
-/// Logs what happened to a call.
+/// Logs a change of a call.
 fn tell_of_call(span: &Span, at: CallKey, event: &Event) {
     let (step, call) = (at.step, at.index + 1);
     match &event.fact {

@@ -19,12 +19,13 @@ use crate::port::model::Delta;
 /// Maximum number of events read from a journal at a time.
 const PAGE: usize = 256;
 
-/// How long the bus may be silent before a watcher reads the journal. The owner may be in a process whose signals do
-/// not reach this one. One timer serves many signals, so the actual silence is one to two of these intervals.
+/// Milliseconds of silence on the bus after which a watcher reads the journal. The
+/// owner may be in a process whose signals do not reach this process. One timer
+/// serves many signals, so the actual silence is one to two of these intervals.
 const LOOK_EVERY_MS: u64 = 1_000;
 
-/// How often the interval doubles after a read that found nothing. With this backoff, a thousand streams of idle
-/// threads cost the store some hundred reads a second.
+/// Maximum number of times that the interval doubles after reads that found no events. With this backoff, a thousand
+/// streams of idle threads cost the store a few hundred reads a second.
 const LONGER_LOOKS: u32 = 3;
 
 /// An update that a watcher receives.
@@ -34,7 +35,8 @@ const LONGER_LOOKS: u32 = 3;
 pub enum Update {
     /// The next event, in journal order.
     Event(Recorded),
-    /// A fragment of the reply of the step that started at `seq`. It is void once that step has replied or failed.
+    /// A fragment of the reply of the step that started at `seq`.
+    /// The fragment is void after that step has replied or failed.
     Delta {
         /// Position of the `step.started` event.
         seq: Seq,
@@ -43,14 +45,14 @@ pub enum Update {
         /// The fragment itself.
         delta: Delta,
     },
-    /// The running reply so far, sent if its fragments are not available one by one. It replaces all earlier
-    /// fragments; later ones follow it.
+    /// The received part of the running reply, sent if its fragments are not available one by one. The snapshot
+    /// replaces all earlier fragments; later fragments follow it.
     Snapshot {
         /// Position of the `step.started` event.
         seq: Seq,
         /// Number of the newest fragment that the snapshot includes.
         number: u64,
-        /// The blocks so far, each as one fragment.
+        /// The received blocks, each as one fragment.
         parts: Arc<[Delta]>,
     },
     /// Progress reported by a running tool.
@@ -60,7 +62,7 @@ pub enum Update {
         /// Text from the tool.
         text: Arc<str>,
     },
-    /// The thread's status after the events so far.
+    /// The thread's status after the delivered events.
     Status(ThreadStatus),
     /// The driver stopped before the run ended or waited. Opening the thread again resumes it.
     Stopped {
@@ -85,12 +87,12 @@ impl Position {
     }
 }
 
-/// What a watcher reads first.
+/// The source that a watcher reads first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
     /// Events that the journal already has.
     Journal,
-    /// New updates: the journal has nothing after the position yet.
+    /// New updates: the journal has no events after the position yet.
     Live,
 }
 
@@ -110,8 +112,9 @@ struct Watcher {
     told: Position,
     step: RunningStep,
     ready: VecDeque<Update>,
-    /// Whether the journal may have undelivered events. They are read one page at a time, after everything before is
-    /// delivered. A slow reader, or a long thread read from its start, therefore holds only one page in memory.
+    /// Whether the journal may have undelivered events. They are read one page at a
+    /// time, after all earlier events are delivered. A slow reader, or a long thread
+    /// that is read from its start, therefore holds only one page in memory.
     behind: bool,
     /// A signal that has to wait for these events.
     held: Option<Arc<Signal>>,
@@ -124,19 +127,19 @@ struct Watcher {
 struct RunningStep {
     /// Position of the newest `step.started` event without a reply.
     started: Option<Seq>,
-    /// Whether a step that started before the watcher did may still run: no event has excluded it yet.
+    /// Whether a step that started before the watcher may still be running, because no event has excluded it yet.
     unsure: bool,
 }
 
-/// How long the bus has been silent.
+/// Measures how long the bus has been silent.
 #[derive(Default)]
 struct Silence {
     /// Fires when the watcher should read the journal if the bus stays silent. One timer serves many signals, because
     /// setting a timer costs more than a signal.
     look: Option<BoxFuture<'static, ()>>,
-    /// Whether a signal came since the timer was set.
+    /// Whether a signal has arrived since the timer was set.
     heard: bool,
-    /// Number of consecutive reads that found nothing.
+    /// Number of consecutive reads that found no events.
     looks: u32,
 }
 
@@ -164,7 +167,7 @@ impl WatchSource {
             silence: Silence::default(),
             ended: false,
         };
-        // Boxed, because it moves with each update.
+        // The watcher is boxed, because it moves with each update.
         stream::unfold(Box::new(watcher), |mut watcher| async move {
             if watcher.ended {
                 return None;
@@ -267,7 +270,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether the step that started there has no reply yet, according to the delivered events.
+    /// Whether the step that started at this position has no reply yet, according to the delivered events.
     async fn is_running(&mut self, started: Seq) -> Result<bool, StoreError> {
         if self.step.unsure {
             self.find_step(started).await?;
@@ -275,7 +278,8 @@ impl Watcher {
         Ok(self.step.started == Some(started))
     }
 
-    /// A watcher that resumes after a `step.started` event, or later, also receives the fragments of that step.
+    /// Finds the running step, so that a watcher that resumes after
+    /// its `step.started` event also receives the step's fragments.
     async fn find_step(&mut self, started: Seq) -> Result<(), StoreError> {
         self.step.unsure = false;
         let page = self.source.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;

@@ -1,6 +1,6 @@
 //! Answers to interrupts, sent to the driver of their thread.
 //!
-//! The machine decides whether an answer counts.
+//! The machine decides whether an answer is valid.
 
 use windlass_machine::{
     Answer, Given, Grant, Input, InputId, InterruptId, NewGrant, Note, Party, ThreadId, View,
@@ -15,8 +15,8 @@ use crate::port::journal::Accepted;
 
 impl Engine {
     /// Answers like [`ThreadHandle::answer_all`], and writes grants and a note atomically with the answers. A new
-    /// grant applies to later calls like the approved one; the answers themselves do not use it. The thread is not
-    /// folded again if it has no new events.
+    /// grant applies to later calls that resemble the approved call; the answers themselves do not use it. The thread
+    /// is not folded again if it has no new events.
     pub async fn answer_and_grant(
         &self,
         folded: &FoldedThread,
@@ -55,14 +55,15 @@ impl Engine {
                 *arguments = blobs.content(&self.services.contents, arguments.clone()).await?;
             }
         }
-        // The driver adds policy and tools when it decides the input.
+        // The driver adds policy and tools when it processes the input.
         let input = Input::Answered { answers, by, grants, note: note.map(Box::new), view: View::default() };
         Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
 }
 
 impl ThreadHandle<'_> {
-    /// Answers an interrupt. The result says whether it was closed, or the answer counts as one of several votes.
+    /// Answers an interrupt. The result reports whether the answer
+    /// closed the interrupt, or is one of several required votes.
     pub async fn answer(
         self,
         interrupt: &InterruptId,
@@ -73,14 +74,14 @@ impl ThreadHandle<'_> {
         self.answer_all(vec![given], by).await
     }
 
-    /// Answers several interrupts of a thread: all answers count, or none.
+    /// Answers several interrupts of a thread. All answers are accepted or none.
     pub async fn answer_all(self, answers: Vec<Given>, by: Party) -> Result<Accepted, EngineError> {
         let Self { engine, id: thread } = self;
         let letter = engine.answers(answers, by, Vec::new(), None).await?;
         engine.give(thread, letter).await
     }
 
-    /// Leaves answers in the thread's inbox for the current or next driver. Does not start a driver.
+    /// Adds answers to the thread's inbox for the current or next driver. Does not start a driver.
     pub async fn leave_answers(self, answers: Vec<Given>, by: Party) -> Result<InputId, EngineError> {
         let Self { engine, id: thread } = self;
         if engine.services.store.journal.head(thread).await?.is_none() {

@@ -1,6 +1,6 @@
 //! Files attached to messages, and the images of a thread.
 //!
-//! A file is an image if its bytes say so: a model never receives other bytes as an image.
+//! The bytes of a file determine whether it is an image: a model never receives other bytes as an image.
 
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Block, Digest, Seq, estimate_tokens};
@@ -11,7 +11,7 @@ use crate::engine::handle::FilesHandle;
 use crate::error::EngineError;
 use crate::tool::image_type;
 
-/// Maximum size of a displayed image; models only accept smaller ones.
+/// Maximum size of a displayed image in bytes; models only accept smaller images.
 const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
 
 impl Engine {
@@ -37,8 +37,8 @@ impl Engine {
 }
 
 impl FilesHandle<'_> {
-    /// Returns the images and files of a message, by its position in the thread, for use in another message. Empty if
-    /// there is no message at that position.
+    /// Returns the images and files of a message, by its position in the thread, for use in another message. Returns
+    /// an empty list if the thread has no message at that position.
     ///
     /// The bytes are stored again, as by [`Engine::attach`], because the thread may be deleted.
     pub async fn attached(self, message: Seq) -> Result<Vec<Block>, EngineError> {

@@ -1,7 +1,7 @@
 //! Handles on an engine: one each for a thread, a run, the policy and the tools.
 //!
-//! A handle borrows the engine and an id, and is free to create and copy. It validates nothing: a method returns an
-//! error if the thread or run does not exist.
+//! A handle borrows the engine and an id, and is free to create and copy. Creating a handle validates nothing: its
+//! methods return an error if the thread or run does not exist.
 
 use windlass_machine::{RunId, ThreadId};
 
@@ -47,7 +47,7 @@ pub struct RunHandle<'a> {
     pub(crate) id: &'a RunId,
 }
 
-/// The choices of people beside the rules, see [`Engine::policy`].
+/// The choices of people in addition to the rules, see [`Engine::policy`].
 #[derive(Clone, Copy)]
 pub struct PolicyHandle<'a> {
     pub(crate) engine: &'a Engine,

@@ -1,6 +1,6 @@
-//! The messages of a thread as a client shows them: content, calls and their states.
+//! The messages of a thread in the form for clients: content, calls and their states.
 //!
-//! They are computed from the journal and never stored. Texts that the engine adds for the model are omitted.
+//! The messages are computed from the journal and never stored. Texts that the engine adds for the model are omitted.
 
 mod fold;
 
@@ -19,10 +19,11 @@ use crate::engine::messages::fold::Fold;
 use crate::error::EngineError;
 use crate::port::journal::Recorded;
 
-/// Maximum number of messages read at once.
+/// Maximum number of messages in one read.
 pub const MESSAGES_MAX: usize = 500;
 
-/// Range of journal pages: small at first, because most requests need few events, then growing.
+/// Range of the number of events in a journal page. The first page is
+/// small, because most requests need few events; later pages grow.
 const PAGES: std::ops::RangeInclusive<usize> = 64..=512;
 
 /// A message of a thread, with its metadata for clients.
@@ -220,8 +221,8 @@ pub enum CallState {
 }
 
 impl Engine {
-    /// Reads the events up to a position that a page needs: no run is active before the first one, messages taken
-    /// from the queue were queued among them, and they contain enough messages.
+    /// Reads the events that a page needs, up to a position. No run is active before the first event. The events
+    /// contain enough messages, and the queueing of each message that was taken from the queue.
     async fn page_events(
         &self,
         thread: &ThreadId,
@@ -282,9 +283,9 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// Returns the newest messages of a thread, or the newest before a position, oldest first. Returns at most
-    /// `limit` and at most [`MESSAGES_MAX`]. The results of a step's tools form one message of role `tool`, in call
-    /// order, once the last result is recorded.
+    /// Returns the newest messages of a thread, or the newest messages before a position, oldest first. Returns at
+    /// most `limit` and at most [`MESSAGES_MAX`]. The results of a step's tools form one message of role `tool`, in
+    /// call order, once the last result is recorded.
     pub async fn messages(
         self,
         before: Option<Seq>,
@@ -299,7 +300,8 @@ impl ThreadHandle<'_> {
         let earlier = engine.earlier_agent(thread, &events).await?;
         let mut fold = Fold::new(before, limit, earlier.as_deref());
         let mut size = *PAGES.start();
-        // Events read to find the beginning are not read again. Later events may change messages of the page.
+        // The events that were read to find the beginning are not
+        // read again. Later events may change messages of the page.
         let newest = before.unwrap_or_default().0.saturating_sub(1);
         let mut after = events.last().map_or(Seq(newest), |last| last.seq);
         loop {

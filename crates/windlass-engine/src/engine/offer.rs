@@ -1,6 +1,6 @@
 //! The tools and models of an engine, for lists.
 //!
-//! This module calls no tool; the gate decides whether a call may run.
+//! This module calls no tools; the gate decides whether a call may run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -53,7 +53,8 @@ pub struct OfferedToolset {
 }
 
 impl Engine {
-    /// Returns the tool server that a call goes to; `None` for an engine tool, and for one that is not offered here.
+    /// Returns the tool server that a call goes to; `None` for an
+    /// engine tool, and for a tool that this engine does not offer.
     pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
         let tool = self.services.catalog.now().registry.get(tool)?;
         let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
@@ -63,20 +64,20 @@ impl Engine {
         catch_unwind(AssertUnwindSafe(|| tool.server_for(&arguments))).ok().flatten()
     }
 
-    /// Describes a model. Returns an error if it cannot be called as configured.
+    /// Describes a model. Returns an error if the model cannot be called as configured.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.services.models.resolve(name)?.info().clone())
     }
 }
 
 impl ToolsHandle<'_> {
-    /// Lists the tools that runs get, sorted by name.
+    /// Lists the tools that are available to runs, sorted by name.
     pub fn list(self) -> Vec<OfferedTool> {
         let engine = self.engine;
         listed(&engine.services.catalog.now())
     }
 
-    /// Lists the tools that runs of a workspace get, sorted by name.
+    /// Lists the tools that are available to runs of a workspace, sorted by name.
     pub fn list_in(self, workspace: &str) -> Vec<OfferedTool> {
         let engine = self.engine;
         let mut tools = listed(&engine.services.catalog.now_in(workspace));
@@ -110,15 +111,15 @@ impl ToolsHandle<'_> {
 }
 
 impl PolicyHandle<'_> {
-    /// Evaluates the policy for a hypothetical call; `None` if there is no such tool. It calls no tool and no hook,
-    /// and uses no grant.
+    /// Evaluates the policy for a hypothetical call; `None` if the tool does not exist. The evaluation calls no tool
+    /// and no hook, and uses no grant.
     pub async fn standing(self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
         let engine = self.engine;
         engine.services.trials.standing(&ThreadId::from("trial"), call).await
     }
 
     /// Evaluates the rules for a request that a server makes in a run, such as a completion, under a name that rules
-    /// may use. Without an applicable rule it is allowed. `row` and `run` describe the run.
+    /// may use. Without an applicable rule the request is allowed. `row` and `run` describe the run.
     pub async fn wish(
         self,
         wanted: &ToolName,

@@ -1,6 +1,6 @@
-//! Choices of people beside the rules: grants, allow lists and auto-run.
+//! Choices of people in addition to the rules: grants, allow lists and auto-run.
 //!
-//! They are records in the store, visible to every process on it.
+//! The choices are records in the store, visible to every process that uses it.
 
 use windlass_machine::{
     AllowedTool, AutoRun, Condition, Grant, Policy, Principal, Reject, Timestamp, ToolName, check_json,
@@ -50,8 +50,8 @@ impl Engine {
 }
 
 impl PolicyHandle<'_> {
-    /// Creates a grant: matching calls run without asking, unless a rule decides otherwise. It is bound to the
-    /// current schema of the tool. Returns [`NoTool`](EngineError::NoTool) if there is no tool of that name.
+    /// Creates a grant: matching calls run without asking, unless a rule decides otherwise. The grant is bound to the
+    /// current schema of the tool. Returns [`NoTool`](EngineError::NoTool) if no tool has that name.
     pub async fn grant(self, draft: GrantDraft) -> Result<Grant, EngineError> {
         let engine = self.engine;
         let (user, grant) = engine.drafted(draft)?;
@@ -81,8 +81,8 @@ impl PolicyHandle<'_> {
         Ok(grants.collect())
     }
 
-    /// Revokes a grant. Calls that have not started cannot use it any more. If `user` is set, the grant must be that
-    /// user's.
+    /// Revokes a grant. Calls that have not started cannot use it any
+    /// more. If `user` is set, the grant must belong to that user.
     pub async fn revoke(self, grant: &str, user: Option<&Principal>) -> Result<(), EngineError> {
         let engine = self.engine;
         let missing = || EngineError::Store(StoreError::NotFound { what: format!("grant `{grant}`") });
@@ -95,13 +95,13 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// Sets which calls run without asking, for a user or a thread; `None` removes the choice.
+    /// Sets the calls that run without asking, for a user or a thread; `None` removes the choice.
     pub async fn set_auto_run(self, whose: &Whose, auto_run: Option<AutoRun>) -> Result<(), EngineError> {
         self.change_auto_run(whose, auto_run, Expect::Any).await
     }
 
-    /// Like [`set_auto_run`](Self::set_auto_run), but only if the choice is the expected one. Otherwise returns
-    /// [`Stale`](Reject::Stale).
+    /// Like [`set_auto_run`](Self::set_auto_run), but only if the choice is the expected one. Returns
+    /// [`Stale`](Reject::Stale) if it is not.
     pub async fn change_auto_run(
         self,
         whose: &Whose,
@@ -128,7 +128,7 @@ impl PolicyHandle<'_> {
         Ok(())
     }
 
-    /// Returns the choice of a user or a thread; `None` if there is none.
+    /// Returns the choice of a user or a thread; `None` if it was never set or was removed.
     pub async fn auto_run(self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
         Ok(self.read_auto_run(whose).await?.0)
     }
@@ -143,7 +143,7 @@ impl PolicyHandle<'_> {
     }
 
     /// Adds a tool with its current schema to a user's allow list, which applies if `allowlist` is chosen. (ZE-H9)
-    /// Returns [`NoTool`](EngineError::NoTool) if there is no tool of that name.
+    /// Returns [`NoTool`](EngineError::NoTool) if no tool has that name.
     pub async fn allow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
         let engine = self.engine;
         let value = serde_json::to_value(engine.bound(tool)?);
@@ -182,7 +182,7 @@ fn allow_key(user: &Principal, tool: &ToolName) -> String {
     format!("{tool}/{user}")
 }
 
-/// Parses a record. One that this build cannot decode allows no call, so lists omit it.
+/// Parses a record. Lists omit a record that this build cannot decode, because it allows no calls.
 fn read<T: serde::de::DeserializeOwned>(record: Record) -> Option<T> {
     let (kind, key) = (record.kind, record.key);
     let read: Result<T, _> = serde_json::from_value(record.value);

@@ -1,6 +1,6 @@
-//! The prompt of a step as it was sent, for finding out why a model replied as it did.
+//! The sent prompt of a step, for finding the cause of a model's reply.
 //!
-//! It is rebuilt from the journal by the code that built the original; it is not stored.
+//! Prompts are not stored. The code that built the sent prompt rebuilds it from the journal.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::engine::handle::ThreadHandle;
 use crate::error::EngineError;
 use crate::port::journal::{Head, Recorded};
 
-/// Maximum bytes shown of one text; a longer one is cut.
+/// Maximum size of one shown text in bytes; longer texts are cut.
 pub const PROMPT_TEXT_MAX_BYTES: usize = 64 * 1024;
 
-/// Maximum bytes shown of all texts.
+/// Maximum total size of all shown texts in bytes.
 const ALL_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of events read from a journal at a time.
@@ -58,7 +58,7 @@ pub struct PromptPart {
     /// Author role; absent if the part is not a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Bytes of its texts and media.
+    /// Size of the part's texts and media in bytes.
     pub size_bytes: u64,
     /// Estimated tokens of the part.
     pub tokens: u64,
@@ -201,8 +201,8 @@ impl ThreadHandle<'_> {
         })
     }
 
-    /// Returns how many tools the model sees in the step whose `step.started` event is at a position. Tools that an
-    /// administrator has disabled since are not counted.
+    /// Returns the number of tools that the model sees in the step whose `step.started` event is at a position. Tools
+    /// that an administrator has disabled later are not counted.
     pub async fn tools_shown(self, step_started: Seq) -> Result<usize, EngineError> {
         let Self { engine, id: thread } = self;
         let head = engine.services.store.journal.head(thread).await?;

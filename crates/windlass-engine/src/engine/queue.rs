@@ -25,7 +25,7 @@ pub struct QueuedMessage {
     pub place: Place,
     /// When the message was queued.
     pub since: Timestamp,
-    /// The run that the message will start, unless the active run takes it.
+    /// The run that the message will start, unless the message is added to the active run.
     pub run: RunId,
 }
 
@@ -45,8 +45,8 @@ impl QueueHandle<'_> {
         Ok(machine.state().queue.iter().map(shown).collect())
     }
 
-    /// Replaces the content of a queued message. Fails if it is no longer queued. Only its sender may edit it,
-    /// because the run will work for that user.
+    /// Replaces the content of a queued message. Fails if the message is no longer queued. Only its sender may edit
+    /// it, because the run will work for that user.
     pub async fn edit(self, id: &InputId, message: Message, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;
         if engine.services.store.journal.head(thread).await?.is_none() {
@@ -61,15 +61,15 @@ impl QueueHandle<'_> {
         Ok(engine.services.registry.send(thread, &input_id, letter).await??.seq)
     }
 
-    /// Withdraws a queued message. Fails if it is no longer queued. Only its sender and the thread's owner may
-    /// withdraw it.
+    /// Withdraws a queued message. Fails if the message is no longer
+    /// queued. Only its sender and the thread's owner may withdraw it.
     pub async fn withdraw(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;
         engine.thread(thread).send(Input::Withdraw { id: id.clone(), by }).await
     }
 
-    /// Moves a queued message to the front and cancels the active run. If no run is active, because the last one was
-    /// cancelled or failed, the message starts its run at once. The same rules apply as for
+    /// Moves a queued message to the front and cancels the active run. If no run is active, because the last run was
+    /// cancelled or failed, the message starts its run immediately. The same rules apply as for
     /// [`withdraw`](Self::withdraw).
     pub async fn send_now(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
         let Self { engine, id: thread } = self;

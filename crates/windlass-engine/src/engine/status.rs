@@ -1,6 +1,6 @@
 //! The status and outcome of a run, computed from the journal.
 //!
-//! This module drives and changes nothing, and does not store the result.
+//! This module does not drive or change threads, and does not store the result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,8 +31,9 @@ impl Engine {
         }
     }
 
-    /// Returns the threads of a query that have open interrupts, with the interrupts, most recently active first. The
-    /// last one's time and id are the cursor of the next page. A thread that cannot be read does not hide others.
+    /// Returns the threads of a query that have open interrupts, with the interrupts,
+    /// most recently active first. The time and id of the last thread are the cursor of
+    /// the next page. A thread that cannot be read does not hide others.
     pub async fn waiting(&self, query: &ThreadQuery) -> Result<Vec<Waiting>, EngineError> {
         let query = ThreadQuery { asking: true, ..query.clone() };
         let threads = self.threads(&query).await?;
@@ -42,7 +43,7 @@ impl Engine {
         let mut waiting = Vec::new();
         for thread in threads {
             let open = match self.asked_by(&thread).await {
-                // A thread that was deleted meanwhile has no interrupts.
+                // A thread that was deleted in the meantime has no interrupts.
                 Err(EngineError::NoThread(_)) => Ok(Vec::new()),
                 Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
                 open => open.map(|(open, _)| open),
@@ -61,8 +62,8 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// Returns the open interrupts of a thread and the start time of its run, from a row that has them ([`ThreadView::asks`]). Folds the
-    /// journal only if another build wrote the row.
+    /// Returns the open interrupts of a thread and the start time of its run, from a row that contains them
+    /// ([`ThreadView::asks`]). Folds the journal only if another build wrote the row.
     ///
     /// [`ThreadView::asks`]: crate::port::journal::ThreadView::asks
     pub async fn asked_by(&self, thread: &ThreadRow) -> Result<(Vec<OpenInterrupt>, Timestamp), EngineError> {
@@ -300,7 +301,7 @@ impl RunHandle<'_> {
     }
 }
 
-/// Describes what a run with missing tools waits for.
+/// Describes the wait of a run with missing tools; `None` if no tool is missing.
 fn waits_for(missing: &[String]) -> Option<String> {
     let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     (!missing.is_empty()).then(|| format!("The run waits for a process that has its own tools: {names}"))

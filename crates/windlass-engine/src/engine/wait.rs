@@ -1,6 +1,6 @@
-//! Waiting for a run, including one that is queued behind another.
+//! Waiting for a run, including a run that is queued behind another.
 //!
-//! It watches the thread and makes sure that a process drives it.
+//! The waiter watches the thread and makes sure that a process drives it.
 
 use futures_util::StreamExt;
 use windlass_machine::{Fact, InputId, RunId, Seq};
@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::outcome::{Outcome, Status};
 use crate::port::journal::{Recorded, RunRow, ThreadStatus};
 
-/// Interval at which a waiter makes sure that the run is driven.
+/// Interval in milliseconds at which a waiter makes sure that the run is driven.
 const TEND_EVERY_MS: u64 = 1_000;
 
 impl Engine {
@@ -26,7 +26,7 @@ impl Engine {
 
 impl RunHandle<'_> {
     /// Waits until a run has ended, or waits for a person, or waits for one of its own tools that this process does
-    /// not have. If the process that drives it dies meanwhile, this one takes over.
+    /// not have. If the process that drives the run dies during the wait, this process takes over the run.
     ///
     /// A queued run is awaited from its queue position to its end. If the active run takes the message as steering,
     /// the wait ends with that run. If the thread becomes idle without taking the message, the outcome has

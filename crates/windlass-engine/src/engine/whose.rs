@@ -9,7 +9,7 @@ use crate::drive::policy::service::{AutoRunOf, auto_run_key};
 /// The scope of an auto-run choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// A user's choice, for all threads without their own.
+    /// A user's choice, for all threads without their own choice.
     User(Principal),
     /// One thread's choice.
     Thread(ThreadId),
@@ -28,7 +28,7 @@ impl Whose {
     pub(crate) fn owner(&self) -> String {
         match self {
             Self::User(user) => user.to_string(),
-            // No list is by this owner; it distinguishes the change numbers of threads.
+            // No caller lists records by this owner; the owner distinguishes the change numbers of threads.
             Self::Thread(_) => auto_run_key(self.of()),
         }
     }

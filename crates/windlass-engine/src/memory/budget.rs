@@ -1,6 +1,6 @@
 //! Budgets and reservations in memory.
 //!
-//! The rules are in the budget port.
+//! This module only stores amounts; the rules are in the budget port.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::port::journal::{AppendError, StoreError};
 #[derive(Default)]
 pub(super) struct Budgets {
     budgets: BTreeMap<String, Budget>,
-    /// By thread and key; `None` once the key is settled.
+    /// Reservations by thread and key; `None` after the key was settled.
     reservations: BTreeMap<ThreadId, BTreeMap<String, Option<Amounts>>>,
 }
 
@@ -27,7 +27,7 @@ struct Budget {
 }
 
 impl Budgets {
-    /// Decides what settling and reserving for a thread changes.
+    /// Decides the changes that settling and reserving for a thread make.
     pub fn plan(
         &self,
         thread: &ThreadId,

@@ -1,6 +1,6 @@
 //! Faults that tests can inject.
 //!
-//! Each fault is requested explicitly; nothing fails at random.
+//! Each fault is requested explicitly; no operation fails at random.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,12 +90,12 @@ impl Gate {
         self.is_closed.send_replace(false);
     }
 
-    /// Returns how many calls wait, and how many have passed.
+    /// Returns the number of waiting calls, and the number of calls that have passed.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.load(Ordering::SeqCst), self.passed.load(Ordering::SeqCst))
     }
 
-    /// Counts calls that do not wait here.
+    /// Counts calls that do not wait at the gate.
     pub fn count(&self, calls: usize) {
         self.passed.fetch_add(calls, Ordering::SeqCst);
     }

@@ -1,6 +1,6 @@
 //! Lists of threads and runs in memory.
 //!
-//! They are computed for each query.
+//! The lists are computed for each query.
 
 use std::cmp::Reverse;
 

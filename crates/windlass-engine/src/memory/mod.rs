@@ -1,6 +1,6 @@
-//! A store in memory. It behaves like the other stores and can inject faults.
+//! A store in memory, which behaves like the other stores and can inject faults.
 //!
-//! For tests, and for runs that need no durable store: its content ends with the process.
+//! It is for tests, and for runs that need no durable store: its content is lost when the process ends.
 
 mod budget;
 mod fault;
@@ -45,8 +45,8 @@ impl MemoryStore {
         Self::with_lease(clock, None)
     }
 
-    /// Creates an empty store that behaves like one of several machines: it does not detect the end of a node. A
-    /// claim holds for `lease_ms` unless it is renewed.
+    /// Creates an empty store that behaves like a store of several machines, which does not detect the end of a node.
+    /// A claim ends after `lease_ms` milliseconds unless it is renewed.
     pub fn leased(clock: Arc<dyn Clock>, lease_ms: u64) -> Self {
         Self::with_lease(clock, Some(lease_ms))
     }
@@ -121,7 +121,7 @@ impl MemoryStore {
         self.claims.open();
     }
 
-    /// Returns how many claims of this node wait now, and how many it has made.
+    /// Returns the number of waiting claims of this node, and the number of claims that it has made.
     pub fn claims(&self) -> (usize, usize) {
         self.claims.counts()
     }
@@ -136,7 +136,7 @@ impl MemoryStore {
         self.folds.open();
     }
 
-    /// Returns how many folds by this node wait now, and how many have started.
+    /// Returns the number of waiting folds of this node, and the number of folds that have started.
     pub fn folds(&self) -> (usize, usize) {
         self.folds.counts()
     }
@@ -146,17 +146,17 @@ impl MemoryStore {
         lock(&self.faults).reads += count;
     }
 
-    /// Replaces the text of a recorded event, as damage or a newer build would.
+    /// Replaces the text of a recorded event, to simulate damage or an event of a newer build.
     pub fn overwrite_event(&self, thread: &ThreadId, seq: Seq, body: &str) -> Result<(), StoreError> {
         self.state().overwrite_event(thread, seq, body)
     }
 
-    /// Replaces the text of a record's value, as damage would.
+    /// Replaces the text of a record's value, to simulate damage.
     pub fn overwrite_record(&self, kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
         self.state().records.overwrite(kind, key, value)
     }
 
-    /// Replaces the bytes of a blob, as damage would.
+    /// Replaces the bytes of a blob, to simulate damage.
     pub fn overwrite_blob(&self, digest: Digest, bytes: Bytes) {
         self.state().blobs.insert(digest, bytes);
     }

@@ -20,7 +20,7 @@ use crate::port::records::{Expect, Record, RecordChange, Records};
 /// Kinds of records that the policy depends on.
 pub(crate) const GRANT: &str = "grant";
 pub(crate) const ALLOW: &str = "allow";
-/// Kind of the records with auto-run choices. The name differs because existing stores contain it.
+/// Kind of the records with auto-run choices. Existing stores contain this name.
 pub(crate) const AUTO_RUN: &str = "mode";
 
 /// The source of users' roles, and the record kinds that roles depend on.

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use windlass_machine::ThreadId;
 
 /// Maximum number of threads that the sweep and recoveries open concurrently: enough for their claims to share
-/// commits, few enough for the store's readers.
+/// commits, and few enough for the store's readers.
 pub(super) const OPENINGS: usize = 32;
 
 /// The default of [`Builder::driven_max`](crate::Builder::driven_max).
@@ -29,21 +29,21 @@ impl Openings {
     }
 }
 
-/// Delays between retries; each is twice the previous one.
+/// Delays between retries in milliseconds; each delay is twice the previous one.
 #[derive(Clone, Copy)]
 pub(super) struct Delays {
     first_ms: u64,
     longest_ms: u64,
 }
 
-/// Delays after a failure that may pass. The shortest is the interval of the sweep.
+/// Delays after a temporary failure. The shortest delay is the interval of the sweep.
 pub(super) const PASSING: Delays = Delays { first_ms: 1_000, longest_ms: 60_000 };
 
 /// Delays after a failure that a retry is likely to repeat: damage, or an event of a newer build.
 pub(super) const LASTING: Delays = Delays { first_ms: 60_000, longest_ms: 3_600_000 };
 
-/// Maximum number of threads with a recorded failure. Beyond it, the one due next is dropped, so that it is retried
-/// early.
+/// Maximum number of threads with a recorded failure. Above it, the entry
+/// that is due next is dropped, so that its thread is retried early.
 const BACKOFFS: usize = 4_096;
 
 /// Threads that this process could not open or drive, each with the time of its next retry.
@@ -58,11 +58,11 @@ struct Backoff {
 
 impl Backoffs {
     fn all(&self) -> MutexGuard<'_, HashMap<ThreadId, Backoff>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failure. Returns whether it is the thread's first in a row.
+    /// Records a failure. Returns whether it is the thread's first failure in a row.
     pub(super) fn add(&self, thread: &ThreadId, delays: Delays, now_ms: u64) -> bool {
         let Delays { first_ms, longest_ms } = delays;
         let mut all = self.all();

@@ -1,7 +1,7 @@
 //! The right to drive a thread: claimed in the store, renewed if it has a lease, and released at the end.
 //!
-//! This module opens no thread. A process that does not renew in time, for example because it was suspended, loses
-//! its threads to others. Its drivers then end, and the store rejects their late appends by the epoch.
+//! This module opens no threads. A process that does not renew in time, for example because it was suspended, loses
+//! its threads to other processes. Its drivers then end, and the store rejects their late appends by the epoch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,8 +14,8 @@ use super::registry::{LOOK_EVERY_MS, ThreadRegistry};
 use crate::error::EngineError;
 use crate::port::journal::{Claim, Due, Epoch, Head, StoreError};
 
-/// A claim is renewed each time this fraction of its lease has passed. Two renewals in a row may fail: the third
-/// comes before the lease ends.
+/// Number of renewal intervals in a lease. Two renewals in a row
+/// may fail, because a third follows before the lease ends.
 const PARTS: u64 = 4;
 
 /// The claims of an engine.
@@ -28,7 +28,7 @@ pub(super) struct Claims {
 
 impl Claims {
     fn kept(&self) -> MutexGuard<'_, Vec<(ThreadId, Epoch)>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +119,7 @@ impl ThreadRegistry {
     }
 
     /// Claims up to `limit` threads that need a driver and have none, except those in `except`. Like
-    /// [`claim`](Self::claim), it runs in its own task.
+    /// [`claim`](Self::claim), the operation runs in its own task.
     pub(super) async fn claim_due(
         self: &Arc<Self>,
         except: Vec<ThreadId>,
@@ -136,8 +136,8 @@ impl ThreadRegistry {
         })
     }
 
-    /// Claims an idle thread exclusively, so that it cannot get a driver. Returns `None` if it is being driven or
-    /// opened.
+    /// Claims an idle thread exclusively, so that it cannot get a
+    /// driver. Returns `None` if the thread is being driven or opened.
     pub(crate) async fn set_aside(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -182,7 +182,7 @@ impl ThreadRegistry {
     fn lapse(&self, thread: &ThreadId, epoch: Epoch) {
         let Some(mailbox) = self.actor(thread) else { return };
         let thread = thread.clone();
-        // If the mailbox is full, this waits for the driver; its next append is rejected in any case.
+        // If the mailbox is full, the send waits for the driver. The driver's next append is rejected in any case.
         tokio::spawn(async move {
             if mailbox.send(Mail::Lapsed(epoch)).await.is_err() {
                 tracing::debug!(%thread, "the driver of a claim that has lapsed has ended already");
@@ -230,7 +230,7 @@ impl Opening {
     }
 
     fn locks(&self) -> MutexGuard<'_, HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -30,8 +30,8 @@ use crate::port::journal::{Accepted, Batch, BatchId, Epoch, InboxOutcome, StoreE
 use crate::port::observe::Measure;
 use crate::port::records::RecordWrite;
 
-/// A snapshot is written when the events since the last one exceed its size, and at least this many bytes. The
-/// minimum spares short runs the cost.
+/// Minimum size in bytes of the events since the last snapshot at which a new snapshot is written. The events must
+/// also exceed the size of the last snapshot. The minimum avoids the cost of snapshots for short runs.
 const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
 
 /// A thread that this process drives.
@@ -62,9 +62,9 @@ pub(super) struct Lease {
 
 /// Sizes that decide when the next snapshot is due.
 struct SnapshotSize {
-    /// Approximate bytes of events since the last snapshot.
+    /// Approximate size in bytes of the events since the last snapshot.
     since: usize,
-    /// Bytes of the last snapshot.
+    /// Size of the last snapshot in bytes.
     last: usize,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Spans {
 }
 
 impl DrivenThread {
-    /// Starts from a folded thread. Tools send their outcomes to `mailbox`.
+    /// Creates a driven thread from a folded thread. Tools send their outcomes to `mailbox`.
     pub(super) fn new(
         services: Arc<ActorServices>,
         thread: ThreadId,
@@ -116,7 +116,7 @@ impl DrivenThread {
         Input::Tick { confirmed }
     }
 
-    /// Starts and stops commands as the machine wants after a round was written.
+    /// Starts and stops commands after a round was written, so that the machine's wanted commands are in flight.
     pub(super) fn follow(&mut self) {
         self.judging.is_taken_up = false;
         let (step, span) = (self.judging.step, &self.spans.run);
@@ -124,9 +124,9 @@ impl DrivenThread {
         self.in_flight.note_dispatched();
     }
 
-    /// Decides the letters together with a held round, and appends or holds the result. Returns the round if the
-    /// store rejects it. Budgets without room are reported to the machine first, and the inbox rows in `refused` are
-    /// consumed.
+    /// Decides the letters together with a held round, and appends or holds the
+    /// result. Returns the round if the store rejects it. Exhausted budgets are
+    /// reported to the machine first, and the inbox rows in `refused` are consumed.
     pub(super) async fn try_round(
         &mut self,
         no_room: &[NoRoom],
@@ -181,7 +181,7 @@ impl DrivenThread {
         }
         for (letter, outcome) in letters.iter_mut().zip(outcomes) {
             if let Some(reply) = letter.reply.take() {
-                // The sender may be gone.
+                // The sender may no longer wait.
                 let _ = reply.send(Ok(outcome));
             }
         }
@@ -198,7 +198,7 @@ impl DrivenThread {
         (Round { at, at_ms, wall, ..round }, letters)
     }
 
-    /// Returns the input that has calls judged again after a change of policy, tools or links.
+    /// Returns the input that makes the machine judge calls again after a change of policy, tools or links.
     async fn rejudged(&mut self, at: Timestamp) -> Result<Option<Input>, Ended> {
         let Self { services, machine, in_flight, judging, .. } = self;
         judging.rejudge(services, machine, in_flight, at).await
@@ -235,7 +235,7 @@ impl DrivenThread {
         Ok(())
     }
 
-    /// Decides an input that came with a letter.
+    /// Decides the input of a letter.
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
         let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
         let first = self.machine.state().seq.next();
@@ -271,7 +271,7 @@ impl DrivenThread {
         outcome
     }
 
-    /// Lets the machine decide, and updates everything beside the journal from each event.
+    /// Decides an input with the machine, and updates rows, reservations and measurements from each event.
     fn record(&mut self, input: &Input, moment: Moment, round: &mut Round) -> Result<Vec<Event>, Reject> {
         let Self { services, thread, machine, in_flight, judging, spending, snapshot, .. } = self;
         let since_snapshot = &mut snapshot.since;
@@ -361,7 +361,7 @@ impl DrivenThread {
         }
     }
 
-    /// Writes a snapshot if the events since the last one exceed its size. The write is not awaited.
+    /// Writes a snapshot if the events since the last snapshot exceed its size. The write is not awaited.
     fn keep_snapshot(&mut self) {
         if self.snapshot.since < self.snapshot.last.max(SNAPSHOT_MIN_BYTES) {
             return;

@@ -8,7 +8,7 @@ use crate::port::journal::StoreError;
 pub(super) const LEAVING: &str = "this process is about to end; another one continues the thread";
 
 pub(super) enum Ended {
-    /// No work is left. The mailbox is closed, and mail that arrived meanwhile is forwarded.
+    /// No work is left. The mailbox is closed, and mail that arrived before the closing is forwarded.
     Idle,
     /// The process is ending, and no tool was running.
     Left,

@@ -1,18 +1,18 @@
-//! Automatic approvals on expiry: how long this process has seen each of them open.
+//! Automatic approvals on expiry: the time for which this process has seen each interrupt open.
 //!
 //! Thread time follows the wall clock, which may jump ahead. An automatic approval therefore also requires that the
-//! monotonic clock confirms the term. That clock belongs to the process, so a restart restarts the term. This table
-//! outlives a thread's driver.
+//! monotonic clock confirms the term. The monotonic clock belongs to the process, so a restart of the process
+//! restarts the term. This table outlives a thread's driver.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_machine::{Asked, Expiry, Fact, InterruptId, State, Terms, ThreadId};
 
-/// Maximum number of tracked approvals. A dropped one restarts its term.
+/// Maximum number of tracked approvals. The term of an approval that is dropped from the table restarts.
 const KNOWN_MAX: usize = 10_000;
 
-/// Tolerance: the two clocks are read one after the other and rounded to milliseconds.
+/// Tolerance in milliseconds: the two clocks are read one after the other and rounded to milliseconds.
 const ROUNDING_MS: u64 = 1_000;
 
 /// Monotonic time at which this process first saw each interrupt open.
@@ -32,11 +32,12 @@ fn open(state: &State) -> impl Iterator<Item = &Asked> {
 
 impl Expiries {
     fn seen(&self) -> MutexGuard<'_, HashMap<(ThreadId, InterruptId), u64>> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the interrupts that a round opens and removes those that it closes. `now_ms` is when the round began.
+    /// Records the interrupts that a round opens, and removes the
+    /// interrupts that it closes. `now_ms` is the start of the round.
     pub(super) fn note(&self, thread: &ThreadId, fact: &Fact, now_ms: u64) {
         match fact {
             Fact::InterruptOpened { interrupt, terms, .. } if approves(terms) => {
@@ -52,7 +53,8 @@ impl Expiries {
         }
     }
 
-    /// Records the open interrupts of a thread that this process starts to drive. Known ones keep their time.
+    /// Records the open interrupts of a thread that this process starts to drive. Interrupts that are already
+    /// recorded keep their time.
     pub(super) fn note_open(&self, thread: &ThreadId, state: &State, now_ms: u64) {
         for asked in open(state) {
             let key = (thread.clone(), asked.interrupt.clone());

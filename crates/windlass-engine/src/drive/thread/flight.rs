@@ -1,6 +1,7 @@
 //! The commands in flight of a thread: at most one model call, and the tool calls of a step.
 //!
-//! This module starts and stops commands. The machine decides which are wanted and what a result means.
+//! This module starts and stops commands. The machine decides
+//! which commands are wanted, and the consequences of a result.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(super) struct InFlight {
     model: Option<ModelFlight>,
     tools: Vec<ToolFlight>,
     mailbox: mpsc::Sender<Mail>,
-    /// The working folder, set once a call was started or judged.
+    /// The working folder, set when the first call is started or judged.
     folder: Option<Arc<ThreadFolder>>,
     /// Starts that this driver has recorded but not dispatched.
     recorded: Vec<Start>,
@@ -68,12 +69,12 @@ struct ToolFlight {
 }
 
 impl InFlight {
-    /// Starts empty. Tools send their outcomes to `mailbox`.
+    /// Creates an empty set of commands. Tools send their outcomes to `mailbox`.
     pub(super) fn new(mailbox: mpsc::Sender<Mail>) -> Self {
         Self { model: None, tools: Vec::new(), mailbox, folder: None, recorded: Vec::new() }
     }
 
-    /// Notes a start before its append.
+    /// Stores a start before its append.
     pub(super) fn note_start(&mut self, fact: &Fact) {
         match fact {
             Fact::StepStarted { attempt, .. } => self.recorded.push(Start::Model(*attempt)),
@@ -83,7 +84,8 @@ impl InFlight {
         }
     }
 
-    /// Drops the starts of a round that was not appended. Remaining starts of earlier rounds then count as lost.
+    /// Drops the starts of a round that was not appended. Remaining
+    /// starts of earlier rounds are then reported as lost.
     pub(super) fn forget_starts(&mut self) {
         self.recorded.clear();
     }
@@ -102,8 +104,8 @@ impl InFlight {
         self.recorded = recorded;
     }
 
-    /// Reports a start that a cancel has overtaken. It counts as not dispatched if this driver knows that, else as
-    /// lost.
+    /// Returns the report on a start in a cancelled run. If this driver knows that it did not dispatch the command,
+    /// the input reports that; otherwise it reports the command as lost.
     pub(super) fn overtaken(&self, command: Command) -> Input {
         let is_known = Start::of(&command).is_some_and(|start| self.recorded.contains(&start));
         match command {
@@ -204,7 +206,7 @@ impl InFlight {
         let mailbox = self.mailbox.clone();
         tokio::spawn(async move {
             let returned = carry_out(place, work).await;
-            // A closed mailbox means that the driver is gone. The next driver finds the call in the journal.
+            // A closed mailbox means that the driver has ended. The next driver finds the call in the journal.
             let _ = mailbox.send(Mail::Landed(Box::new(returned))).await;
         })
     }
@@ -217,7 +219,7 @@ impl InFlight {
         }
     }
 
-    /// Removes the command that a result reports.
+    /// Removes the command whose result has arrived.
     pub(super) fn landed(&mut self, input: &Input) {
         match input {
             Input::ToolReturned { call, .. }
@@ -237,13 +239,13 @@ impl InFlight {
         self.tools.retain(|flight| (flight.call, flight.work) != (call, work));
     }
 
-    /// Drops the model call. Returns the input that reports it.
+    /// Drops the model call. Returns the input that reports the stop.
     pub(super) fn give_up_model(&mut self) -> Option<Input> {
         let ModelFlight { attempt, .. } = self.model.take()?;
         Some(Input::ModelStopped { attempt, partial: None })
     }
 
-    /// Aborts everything in flight.
+    /// Aborts all commands in flight.
     pub(super) fn abort(&mut self) {
         self.model = None;
         self.tools.drain(..).for_each(|flight| flight.task.abort());

@@ -1,7 +1,7 @@
 //! Forks a thread: reads the origin's history, copies it, and appends the copy as the first batch of the new thread.
 //!
-//! The machine decides what is copied. The origin is not changed, and no process drives the new thread. The append
-//! creates the thread, so everything that belongs to it, such as its folder, must be complete before.
+//! The machine decides which events are copied. The origin is not changed, and no process drives the new thread. The
+//! append creates the thread, so its other parts, such as its folder, must be complete before.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::drive::journal::row;
 use crate::error::EngineError;
 use crate::port::journal::{Batch, BatchId, Epoch, StoreError};
 
-/// Maximum number of copied events. They form one append, which delays other writers.
+/// Maximum number of copied events. The copied events form one append, which delays other writers.
 const MAX_EVENTS: u64 = 20_000;
 
-/// Approximate maximum size of the copied events, because all of them are in memory.
+/// Approximate maximum size of the copied events in bytes. It is limited because all of them are in memory.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum number of events read from a journal at a time.
@@ -70,7 +70,7 @@ impl ThreadRegistry {
             consumed: Vec::new(),
             thread_view,
             unqueued: Vec::new(),
-            // The runs of the history remain the origin's; lists and sums count them there.
+            // The runs of the history belong to the origin; lists and sums count them in the origin.
             runs: Vec::new(),
             settle: Vec::new(),
             reserve: Vec::new(),
@@ -85,7 +85,8 @@ impl ThreadRegistry {
         let thread = batch.thread.clone();
         append(&self.services.store, batch).await.map_err(|error| not_forked(&thread, error))?;
         self.give_back(&thread, Epoch(1)).await;
-        // Blobs exist as long as an event references them. If the origin was deleted meanwhile, they may be gone.
+        // Blobs exist as long as an event references them. If the origin
+        // was deleted in the meantime, the blobs may be deleted as well.
         if self.journal().head(&origin).await?.is_none() {
             self.journal().delete(&thread).await?;
             return Err(EngineError::NoThread(origin));

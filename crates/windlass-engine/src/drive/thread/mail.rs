@@ -1,6 +1,6 @@
 //! Messages to a thread's driver: inputs, outcomes of commands, and inbox notifications.
 //!
-//! This module does not interpret them.
+//! This module does not interpret the messages.
 
 use tokio::sync::oneshot;
 use windlass_machine::{BlobRef, Input, InputId, Reject};
@@ -24,7 +24,7 @@ pub(crate) enum Mail {
 /// An input for the machine, with its origin.
 pub(crate) struct Letter {
     pub input: Input,
-    /// New blobs that the input references, each small enough to travel in an append.
+    /// New blobs that the input references, each small enough to be stored by the append.
     pub blobs: Vec<(BlobRef, bytes::Bytes)>,
     /// The inbox row that the input came from.
     pub row: Option<InputId>,
@@ -32,8 +32,8 @@ pub(crate) struct Letter {
     pub reply: Option<oneshot::Sender<Result<Decided, EngineError>>>,
     /// The sender's tracing span.
     pub asked: tracing::Span,
-    /// The thread as folded by the sender. A driver that opens the thread starts from it if nothing was appended
-    /// since.
+    /// The thread as folded by the sender. A driver that opens the
+    /// thread starts from this fold if the thread has no newer events.
     pub folded: Option<FoldedThread>,
 }
 

@@ -1,6 +1,6 @@
 //! A driver's mailbox in memory, and the thread's inbox in the store.
 //!
-//! This module reads mail; the driver decides it.
+//! This module reads mail; the driver decides the inputs.
 
 use tokio::sync::mpsc;
 use windlass_machine::{InputId, ThreadId};
@@ -9,8 +9,8 @@ use super::flight::InFlight;
 use super::mail::{Letter, Mail};
 use crate::port::journal::{Epoch, Journal, StoreError};
 
-/// Capacity of a mailbox, and the maximum number of mails in one append: a burst of results of one step (at most 16
-/// parallel calls), with room for input from people.
+/// Capacity of a mailbox, and the maximum number of mails in one append. It exceeds the results of one step (at most
+/// 16 parallel calls), so that input from people fits as well.
 pub(super) const MAILBOX: usize = 64;
 
 /// A driver's mailbox.
@@ -20,14 +20,14 @@ pub(super) struct Mailbox {
     pub sender: mpsc::Sender<Mail>,
     /// Whether the inbox has unread rows.
     pub inbox: bool,
-    /// The newest claim that is known to have lapsed.
+    /// The epoch of the newest claim that is known to have lapsed.
     pub lapsed: Option<Epoch>,
     /// Inbox rows that are rejected without the machine, with the reason.
     pub refused: Vec<(InputId, String)>,
 }
 
 impl Mailbox {
-    /// Creates a mailbox. `inbox` says whether the thread's inbox already has rows.
+    /// Creates a mailbox. `inbox` is whether the thread's inbox already has rows.
     pub(super) fn new(inbox: bool) -> Self {
         let (sender, receiver) = mpsc::channel(MAILBOX);
         Self { receiver, sender, inbox, lapsed: None, refused: Vec::new() }

@@ -1,6 +1,6 @@
-//! Opens threads that need a driver and have none, and delays the retry of those that cannot be opened.
+//! Opens threads that need a driver and have none, and delays the retry of threads that cannot be opened.
 //!
-//! The number of concurrent openings is limited. Nothing here drives a thread.
+//! The number of concurrent openings is limited. This module drives no threads.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use super::mail::Mail;
 use super::registry::ThreadRegistry;
 use crate::error::{EngineError, TryAgain};
 
-/// Threads that a sweep has claimed. The sweep opens each of them once, even if its row still says that it is due.
+/// Threads that a sweep has claimed. The sweep opens each thread once, even if its row is still due.
 ///
-/// The store itself skips threads that are held. The sweep only passes a thread to the store as an exception if it
-/// needs a driver again right after it had one. The list therefore does not grow with the number of threads.
+/// The store itself skips threads that a process holds. The sweep only passes a thread
+/// to the store as an exception if the thread needs a driver again right after its
+/// driver has ended. The list therefore does not grow with the number of threads.
 #[derive(Default)]
 pub(super) struct Tried {
     claimed: HashSet<ThreadId>,
@@ -53,7 +54,7 @@ impl ThreadRegistry {
         self.actor(thread).map(|mailbox| mailbox.try_send(Mail::Inbox)).is_some()
     }
 
-    /// Returns how many more threads the sweep may open.
+    /// Returns the number of further threads that the sweep may open.
     pub(super) fn room(&self, opening: usize) -> usize {
         self.openings.driven_max.saturating_sub(self.actors().len() + opening)
     }

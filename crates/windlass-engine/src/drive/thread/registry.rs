@@ -1,4 +1,5 @@
-//! The registry of driven threads. It delivers an input to the driver of its thread, in this process or another.
+//! The registry of driven threads. The registry delivers an input
+//! to the driver of its thread, in this process or another.
 //!
 //! Several processes may share one store. If another live process holds the thread, the input goes to the thread's
 //! inbox; the owner is woken, and the sender waits for the outcome.
@@ -24,13 +25,13 @@ use crate::drive::policy::prune::Pruner;
 use crate::error::{EngineError, SlowDriver};
 use crate::port::journal::{Epoch, Head, InboxOutcome, Journal, Posted, StoreError};
 
-/// How long a sender waits for the thread's driver.
+/// Timeout of a sender that waits for the thread's driver, in milliseconds.
 const ANSWER_WITHIN_MS: u64 = 5_000;
 
-/// How often a waiting sender polls.
+/// Interval in milliseconds at which a waiting sender polls.
 pub(super) const LOOK_EVERY_MS: u64 = 50;
 
-/// What an actor starts with, beside the folded thread.
+/// The start data of an actor, in addition to the folded thread.
 struct Opened {
     is_new: bool,
     inbox: bool,
@@ -43,12 +44,12 @@ pub(crate) enum Driver {
     Here(mpsc::Sender<Mail>),
     /// Another live process.
     Elsewhere {
-        /// Name of its node.
+        /// Name of the process's node.
         node: String,
     },
 }
 
-/// Why mail was not delivered.
+/// The reason why mail was not delivered.
 enum Undelivered {
     /// Another live process, with this node name, drives the thread.
     Elsewhere(String),
@@ -86,7 +87,7 @@ pub(crate) struct ThreadRegistry {
 }
 
 impl ThreadRegistry {
-    /// Creates a registry that opens no more threads on its own once it drives `driven_max`.
+    /// Creates a registry. Its sweep opens no further threads while the registry drives `driven_max` threads.
     pub(crate) fn new(
         services: Arc<ActorServices>,
         contents: Arc<Contents>,
@@ -106,7 +107,7 @@ impl ThreadRegistry {
     }
 
     pub(crate) fn actors(&self) -> MutexGuard<'_, Actors> {
-        // Nothing panics while the lock is held.
+        // No code panics while the lock is held.
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,8 +131,8 @@ impl ThreadRegistry {
         }
     }
 
-    /// Sends mail to the actor of a thread. Starts an actor if the thread has none. Returns the mail if it cannot be
-    /// delivered.
+    /// Sends mail to the actor of a thread. Starts an actor if the
+    /// thread has none. Returns the mail if the delivery fails.
     async fn deliver(self: &Arc<Self>, thread: &ThreadId, mail: Mail) -> Result<(), (Mail, Undelivered)> {
         let mut mail = Some(mail);
         loop {
@@ -150,7 +151,8 @@ impl ThreadRegistry {
         }
     }
 
-    /// Delivers the first message of a new thread. No other process knows its id, so it needs no claim.
+    /// Delivers the first message of a new thread. No other process
+    /// knows the thread's id, so the thread needs no claim.
     pub(crate) async fn send_first(
         self: &Arc<Self>,
         thread: &ThreadId,
@@ -185,10 +187,10 @@ impl ThreadRegistry {
                 Some(Posted::Consumed(InboxOutcome::Accepted(accepted))) => return Ok(Ok(*accepted)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
                 Some(Posted::Waiting) => {}
-                // The thread was deleted with its inbox. Opening it would create it again.
+                // The thread was deleted with its inbox. Opening the thread would create it again.
                 None => return Err(EngineError::NoThread(thread.clone())),
             }
-            // The owner may have died meanwhile: this process then takes over and finds the row.
+            // The owner may have died in the meantime: this process then takes over the thread and finds the row.
             let driver = match std::mem::take(&mut is_first) || !self.is_backing_off(thread) {
                 true => match self.open(thread).await? {
                     Driver::Here(mailbox) => {
@@ -198,7 +200,7 @@ impl ThreadRegistry {
                     }
                     Driver::Elsewhere { node } => SlowDriver::AnotherProcess { node },
                 },
-                // Its driver has just failed.
+                // The thread's driver has just failed.
                 false => SlowDriver::ThisProcess,
             };
             if self.services.clock.monotonic_ms().saturating_sub(from_ms) >= ANSWER_WITHIN_MS {
@@ -236,8 +238,8 @@ impl ThreadRegistry {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
-        // If two tasks open the same thread, the second waits and finds the first one's actor. A thread that is set
-        // aside while its folder is copied may stay so for minutes.
+        // If two tasks open the same thread, the second waits and finds the first one's actor. Copying a folder may
+        // keep a thread set aside for minutes.
         let _opening = tokio::select! {
             opening = self.claims.opening.lock(thread) => opening,
             () = self.services.clock.sleep_ms(ANSWER_WITHIN_MS) => {
@@ -257,7 +259,8 @@ impl ThreadRegistry {
         }
     }
 
-    /// Opens a thread that was claimed because it needs a driver. Does nothing if an input has opened it meanwhile.
+    /// Opens a thread that was claimed because it needs a driver.
+    /// Does nothing if an input has already opened the thread.
     pub(super) async fn open_claimed(self: &Arc<Self>, claim: OwnClaim) -> Result<(), EngineError> {
         let _opening = self.claims.opening.lock(claim.thread()).await;
         if self.actor(claim.thread()).is_some() {
@@ -282,14 +285,14 @@ impl ThreadRegistry {
                 Ok(self.start(&thread, claim.keep(), restored, opened))
             }
             Err(error) => {
-                // Another process, perhaps of a newer build, may be able to open it.
+                // Another process, perhaps of a newer build, may be able to open the thread.
                 self.give_back(&thread, claim.keep()).await;
                 Err(error)
             }
         }
     }
 
-    /// Folds a thread for its driver, which starts with this mail.
+    /// Folds a thread for a driver that starts with this mail.
     async fn restored(
         &self,
         thread: &ThreadId,
@@ -326,7 +329,7 @@ impl ThreadRegistry {
     ) -> mpsc::Sender<Mail> {
         let mailbox = Mailbox::new(opened.inbox);
         let sender = mailbox.sender.clone();
-        // The new mailbox is empty, so this cannot fail.
+        // The new mailbox is empty, so the send cannot fail.
         opened.first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
         let lease = Lease { epoch, is_new: opened.is_new };
         let driven =

@@ -1,4 +1,4 @@
-//! The events of one round, and what follows from them beside the journal: rows, reservations and measurements.
+//! The events of one round, and the rows, reservations and measurements that derive from them.
 //!
 //! This module does not append; the driven thread does.
 
@@ -26,11 +26,11 @@ pub(super) use judge::Judging;
 pub(super) struct Round {
     /// Head of the journal before the round.
     pub expected: Seq,
-    /// Thread time of the whole round. Everything due at this time was judged in the round.
+    /// Thread time of the whole round. The round has judged all calls that are due at this time.
     pub at: Timestamp,
-    /// The same moment by the monotonic clock.
+    /// Start of the round by the monotonic clock, in milliseconds.
     pub at_ms: u64,
-    /// The same moment by the wall clock.
+    /// Start of the round by the wall clock.
     pub wall: Timestamp,
     pub events: Vec<Event>,
     pub blobs: Vec<(BlobRef, bytes::Bytes)>,
@@ -43,7 +43,7 @@ pub(super) struct Round {
     pub let_go: Vec<LetGo>,
 }
 
-/// A budget without room for a start of the round.
+/// A budget whose remaining amount is too small for a start of the round.
 pub(super) struct NoRoom {
     pub limit: String,
     pub figure: u64,
@@ -51,7 +51,8 @@ pub(super) struct NoRoom {
 }
 
 impl NoRoom {
-    /// Returns the input that reports the refusal. It includes the message if that would have started a run.
+    /// Returns the input that reports the refusal. The input includes
+    /// the message if the message would have started a run.
     pub(super) fn report(&self, input: Option<&Input>) -> Input {
         let message = match input {
             Some(Input::Message(message)) => Some(message.clone()),
@@ -62,9 +63,9 @@ impl NoRoom {
     }
 }
 
-/// Why a round is decided again. Nothing of it was written.
+/// The reason why a round is decided again. No part of the round was written.
 pub(super) enum Again {
-    /// A budget had no room.
+    /// The remaining amount of a budget was too small.
     Refused(NoRoom),
     /// Another driver has used the grant, or it was revoked.
     Policy,
@@ -84,7 +85,7 @@ pub(super) struct BesideJournal<'a> {
     pub in_flight: &'a mut InFlight,
     pub judging: &'a mut Judging,
     pub spending: &'a mut Spending,
-    /// Approximate bytes of events since the last snapshot.
+    /// Approximate size in bytes of the events since the last snapshot.
     pub since_snapshot: &'a mut usize,
     pub round: &'a mut Round,
 }
@@ -126,7 +127,7 @@ impl machine::Observer for BesideJournal<'_> {
         if matches!(event.fact, Fact::StepStarted { .. }) {
             self.judging.step = state.seq;
         }
-        // The row shows the run's usage so far, also while the run waits, perhaps for months.
+        // Update the row's usage now, because the run may next wait for months.
         if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
             (&event.fact, &state.run)
         {

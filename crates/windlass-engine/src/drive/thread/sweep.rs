@@ -1,6 +1,6 @@
 //! Finds threads that need a driver, and opens a limited number of them concurrently.
 //!
-//! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
+//! A thread that cannot be opened or driven is retried after a growing delay. This module drives no threads.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,8 @@ use super::recover::Tried;
 use super::registry::ThreadRegistry;
 use crate::drive::command::background::Noted;
 
-/// Interval of the searches for threads that need a driver, and for inbox rows of threads driven here.
+/// Interval in milliseconds of the searches for threads that need a
+/// driver, and for inbox rows of threads that this process drives.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
 struct Sweep {
@@ -30,10 +31,10 @@ struct Sweep {
     tried: Tried,
 }
 
-/// Maximum number of woken threads in the queue. A later sweep finds any further ones.
+/// Maximum number of woken threads in the queue. A later sweep finds further threads.
 const WOKEN_MAX: usize = 512;
 
-/// Why the sweep loop wakes.
+/// The reason why the sweep loop wakes.
 enum Wake {
     Time,
     /// A thread has been opened, or opening it has failed.
@@ -121,7 +122,7 @@ impl Sweep {
     async fn open_due(&mut self, registry: &Arc<ThreadRegistry>) {
         while self.openings.len() < OPENINGS {
             if let Some(thread) = self.woken.pop_front() {
-                // A later sweep retries a thread that is set aside, so that the others do not wait for it.
+                // A later sweep retries a thread that is set aside, so that the other threads do not wait for it.
                 if registry.actor(&thread).is_none() && !registry.claims.opening.is_under_way(&thread) {
                     let registry = registry.clone();
                     self.openings.spawn(async move { drop(registry.open_or_back_off(&thread).await) });
@@ -134,12 +135,12 @@ impl Sweep {
         }
     }
 
-    /// Claims only as many threads as this process can open at once, and leaves the rest to other processes.
+    /// Claims only as many threads as this process can open at once, so that other processes can claim the rest.
     async fn claim_due(&mut self, registry: &Arc<ThreadRegistry>) {
         let room = registry.room(self.openings.len());
         let limit = room.min(OPENINGS - self.openings.len());
         if limit == 0 {
-            // The next sweep tries again.
+            // The next sweep retries the claim.
             self.is_drained = true;
             return;
         }
@@ -164,7 +165,7 @@ impl Sweep {
 }
 
 /// Serves the inboxes of the threads that this process drives, until the engine and its drivers are dropped. An
-/// engine that attends all threads also opens those that no process drives.
+/// engine that attends all threads also opens threads that no process drives.
 pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
     let Some(this) = registry.upgrade() else { return };
     let (mut wakes, swept_ms) = (this.services.bus.wakes(), this.services.clock.monotonic_ms());

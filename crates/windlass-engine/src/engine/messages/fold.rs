@@ -1,7 +1,7 @@
-//! Converts events to messages in one pass over a part of a journal. It keeps only the messages of the requested
-//! page.
+//! Converts events to messages in one pass over a part of a journal.
+//! The fold keeps only the messages of the requested page.
 //!
-//! The caller selects the part.
+//! The caller selects the part of the journal.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::engine::messages::StoredCall;
 use crate::engine::messages::StoredMessage;
 use crate::port::journal::Recorded;
 
-/// The messages of the events so far.
+/// The messages of the processed events.
 pub(super) struct Fold {
     before: Option<Seq>,
     limit: usize,
@@ -32,12 +32,12 @@ pub(super) struct Fold {
     agents_model: Option<ModelName>,
     /// Model and mode that the run started with.
     chosen: (Option<ModelName>, Option<Mode>),
-    /// Results of the last reply's calls, while some are open.
+    /// Results of the last reply's calls, while some calls are open.
     results: Vec<Option<ToolResult>>,
 }
 
 impl Fold {
-    /// `earlier` is the agent to which the first run refers.
+    /// Creates a fold. `earlier` is the agent that the first run refers to.
     pub(super) fn new(before: Option<Seq>, limit: usize, earlier: Option<&Agent>) -> Self {
         let (seq, messages, queue) = (Seq::default(), VecDeque::new(), Vec::new());
         let (begins, model, chosen, results) = (false, None, (None, None), Vec::new());
@@ -57,7 +57,7 @@ impl Fold {
         self.messages.into()
     }
 
-    /// Drops messages outside the page once they can no longer change.
+    /// Drops messages outside the page that can no longer change.
     fn trim(&mut self) {
         if let Some(before) = self.before {
             self.messages.retain(|message| message.seq < before);
@@ -276,7 +276,7 @@ impl Fold {
         }
     }
 
-    /// Adds a result. The last one of a step creates the message with all results.
+    /// Adds a result. The last result of a step creates the message with all results.
     fn returned(&mut self, event: &Event, key: CallKey) {
         let Fact::ToolFinished { outcome, content, error, duration_ms, .. } = &event.fact else { return };
         let Some(call) = self.call(key) else { return };

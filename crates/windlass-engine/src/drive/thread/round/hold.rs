@@ -1,7 +1,8 @@
 //! A round that is held until the results of its local reads join it, so that one append records both.
 //!
-//! A local read has no effect, so it may run before its start is durable. If the process dies during the wait, the reply
-//! is lost and the model is called again. `may_wait` selects the rounds that are held; the actor ends the wait.
+//! A local read has no effect, so it may run before its start is durable. If the
+//! process dies during the wait, the reply is lost and the next process calls the model
+//! again. `may_wait` selects the rounds that are held; the actor ends the wait.
 
 use windlass_machine::{Command, EffectClass, Fact, Input, Machine, Verdict};
 
@@ -9,15 +10,15 @@ use super::Round;
 use crate::drive::catalog::ToolCatalog;
 use crate::drive::thread::mail::{Letter, Mail};
 
-/// Maximum time that a round is held. Until then a paid reply is not durable, and watchers have not received its
-/// event.
+/// Maximum time in milliseconds that a round is held. During this time a
+/// paid reply is not durable, and watchers have not received its event.
 pub(in crate::drive::thread) const HOLD_MS: u64 = 10;
 
 /// A decided round that is neither appended nor published. The machine has applied it.
 pub(in crate::drive::thread) struct HeldRound {
     pub round: Round,
-    /// Inputs that the round was decided from. A rejected round is decided again from them, without calling the
-    /// model.
+    /// Inputs that the round was decided from. A rejected round is
+    /// decided again from these inputs, without another model call.
     pub letters: Vec<Letter>,
 }
 
@@ -28,8 +29,8 @@ pub(in crate::drive::thread) enum Hold {
     Never,
 }
 
-/// Whether a round may be held: it contains only replies and results, and the machine wants nothing but local reads.
-/// Interrupts, grants, previews, budgets and inputs with a waiting sender are recorded at once.
+/// Whether a round may be held: it contains only replies and results, and the machine wants only local reads.
+/// Interrupts, grants, previews, budgets and inputs with a waiting sender are recorded immediately.
 pub(in crate::drive::thread) fn may_wait(
     round: &Round,
     letters: &[Letter],
@@ -69,8 +70,8 @@ fn wants_local_reads(machine: &Machine, catalog: &ToolCatalog) -> bool {
     !wanted.is_empty() && wanted.iter().all(is_local_read)
 }
 
-/// Whether all mails are results that join a held round. Any other mail ends the wait first and is decided after the
-/// append.
+/// Whether all mails are results that join a held round. Any
+/// other mail ends the wait and is decided after the append.
 pub(in crate::drive::thread) fn joins(mails: &[Mail]) -> bool {
     let is_result = |mail: &Mail| match mail {
         Mail::Landed(letter) => matches!(letter.input, Input::ToolReturned { .. }),

@@ -1,6 +1,6 @@
-//! The policy for the verdicts of a round: looked up for inputs that need it, and again for waiting calls.
+//! The policy for the verdicts of a round: read for inputs that need a verdict, and again for waiting calls.
 //!
-//! The machine judges. This module only reads the current policy, tools and links.
+//! The machine judges calls. This module only reads the current policy, tools and links.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::drive::thread::ended::Ended;
 use crate::drive::thread::flight::InFlight;
 use crate::port::records::RecordChange;
 
-/// A call that was judged again, with everything that its verdict depended on.
+/// A call that was judged again, with all inputs of its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::drive::thread) struct Rejudged {
     /// The step, and the call's index in it.
     place: (Seq, usize),
-    /// The policy version of the new verdict, and that of the previous one.
+    /// The policy versions of the new and of the previous verdict.
     policies: (u64, u64),
-    /// Digest of the judged call, and whether it was approved. An edit or an approval changes them.
+    /// Digest of the judged call, and whether it was approved. An edit or an approval changes these values.
     call: (Digest, bool),
 }
 
@@ -41,7 +41,7 @@ pub(in crate::drive::thread) struct Judging {
     pub step: Seq,
     /// The run's own tools that this process does not have.
     lacks: Option<(RunId, BTreeSet<ToolName>)>,
-    /// Whether the run has its own tools and no round was decided since they were looked up.
+    /// Whether the run has its own tools, and no round was decided since they were looked up.
     pub is_taken_up: bool,
     /// The calls that were last judged again.
     rejudged: Vec<Rejudged>,
@@ -52,8 +52,8 @@ pub(in crate::drive::thread) struct Judging {
 }
 
 impl Judging {
-    /// Reports to the machine which of the run's own tools this process does not have. They are looked up once per
-    /// run, so that the set does not change during the run.
+    /// Reports to the machine which of the run's own tools this process does not have. The tools are looked up once
+    /// per run, so that the set does not change during the run.
     pub(in crate::drive::thread) async fn know_tools(
         &mut self,
         catalog: &ToolCatalog,
@@ -75,7 +75,7 @@ impl Judging {
         }
     }
 
-    /// Drops what was looked up for a round that was not written.
+    /// Drops the values that were read for a round that was not written.
     pub(in crate::drive::thread) fn forget(&mut self) {
         self.policy = None;
         self.rejudged.clear();
@@ -107,7 +107,7 @@ impl Judging {
         let is_loosened = || self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened());
         let may_have_changed = matches!(input, Input::ToolStopped { .. } | Input::NotDispatched { .. });
         if judged && (is_loosened() || may_have_changed) {
-            // Another process may have tightened a loosened policy. While a call hung or its tool changed, any part
+            // Another process may have tightened a loosened policy. While a call hung or its tool changed, every part
             // of the policy may have changed.
             look_at_changes(services).await?;
         }
@@ -142,7 +142,7 @@ impl Judging {
         if let Some((user, policy)) = &mut self.policy
             && *user == run.by
         {
-            // A policy with unwritten uses of grants stays valid: only this round knows them.
+            // A policy with unwritten uses of grants stays valid, because only this round knows these uses.
             let counts = self.uses_grants || !services.policy.is_stale(policy);
             let counts = counts
                 || loop {
@@ -170,8 +170,8 @@ impl Judging {
         Ok(Some(policy))
     }
 
-    /// Judges waiting calls again before any of them starts, if the policy or a symbolic link changed since. A run
-    /// with its own tools may have calls that only waited for a process with these tools.
+    /// Judges waiting calls again before any of them starts, if the policy or a symbolic link has changed. A run with
+    /// its own tools may have calls that were only waiting for a process with these tools.
     pub(in crate::drive::thread) async fn rejudge(
         &mut self,
         services: &ActorServices,
@@ -182,7 +182,7 @@ impl Judging {
         if waiting(machine, at).next().is_none() {
             return Ok(None);
         }
-        // Changes by other processes count at once.
+        // Changes by other processes apply immediately.
         look_at_changes(services).await?;
         let Some(policy) = self.policy(services, machine).await? else { return Ok(None) };
         let (step, now) = (self.step, policy.version);
@@ -224,8 +224,8 @@ async fn look_at_changes(services: &ActorServices) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Returns the calls that were judged but not started, with their indexes. Deferred calls are included once they are
-/// due.
+/// Returns the calls that were judged but not started, with
+/// their indexes. Deferred calls are included if they are due.
 fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &Call)> {
     let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
         Some(Phase::Calls(line)) => line.calls.as_slice(),
@@ -234,7 +234,7 @@ fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &C
     let waits = move |call: &Call| match &call.status {
         CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => call.view != 0,
         CallStatus::Deferred { .. } => call.view != 0 && call.status.is_due(now),
-        // The model's reply was decided in a process without the call's tool.
+        // A process without the call's tool decided the model's reply.
         CallStatus::New => true,
         CallStatus::Started
         | CallStatus::Reconciling { .. }
