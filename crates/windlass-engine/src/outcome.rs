@@ -1,6 +1,6 @@
 //! The outcome of a run: status, text, figures and open interrupts. (LM-R3)
 //!
-//! It is computed from the journal and never stored. Host programs choose the form in which they serve it.
+//! The outcome is computed from the journal and never stored. Host programs choose the form in which they serve it.
 
 use windlass_machine::{
     EffectId, InterruptId, InterruptKind, MicroUsd, Principal, RunId, Seq, Terms, ThreadId, Timestamp,
@@ -9,11 +9,11 @@ use windlass_machine::{
 use crate::error::EngineError;
 use crate::port::journal::{RunRow, ThreadRow};
 
-/// The state of a run, with real figures also after a failure.
+/// The state of a run, with measured figures also after a failure.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The run that this describes.
+    /// Id of the run.
     pub run: RunId,
     /// Thread of the run.
     pub thread: ThreadId,
@@ -21,20 +21,20 @@ pub struct Outcome {
     pub status: Status,
     /// The final text if the run is done, or the text to review if it is paused; otherwise `None`.
     pub text: Option<String>,
-    /// The text of the run's last reply, whatever the status.
+    /// The text of the run's last reply, with any status.
     pub output: Option<String>,
     /// Whether the engine wrote the text, because the model gave none.
     pub is_fallback: bool,
     /// Name of the model in use, `provider/model`.
     pub model: String,
-    /// What the run has used.
+    /// Usage of the run.
     pub figures: Figures,
     /// Position of the run's first event in the journal.
     pub from: Seq,
     /// The open interrupts of the run.
     pub interrupts: Vec<OpenInterrupt>,
-    /// Tools that the run is missing. While it is active: its own tools that its calls wait for, because only other
-    /// processes have them. After it ended: tools whose calls failed because they were unavailable. (LM-B4)
+    /// Tools that the run is missing. While the run is active: its own tools that calls wait for, because only other
+    /// processes have them. After the run ended: tools whose calls failed because the tools were unavailable. (LM-B4)
     pub missing_tools: Vec<String>,
     /// The errors; empty unless the run failed or was cancelled.
     pub errors: Vec<ErrorInfo>,
@@ -61,13 +61,13 @@ pub enum Status {
     Cancelled,
 }
 
-/// What a run has used. (LM-R4)
+/// Usage of a run. (LM-R4)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Steps that were started.
+    /// Number of started steps.
     pub steps: u32,
-    /// Tool calls that were dispatched.
+    /// Number of dispatched tool calls.
     pub calls: u32,
     /// Token counts, as reported by the provider.
     pub tokens: Tokens,
@@ -93,15 +93,16 @@ pub struct Tokens {
 pub struct OpenInterrupt {
     /// Id that an answer must name.
     pub interrupt: InterruptId,
-    /// What the interrupt asks for.
+    /// The input that the interrupt waits for.
     pub kind: InterruptKind,
     /// Tool of the waiting call; `None` if the run as a whole waits.
     pub tool: Option<String>,
-    /// Tool server of the waiting call; `None` for a tool of the engine, and for one that is not offered here.
+    /// Tool server of the waiting call; `None` for a tool of the
+    /// engine, and for a tool that this engine does not offer.
     pub server: Option<String>,
     /// The complete arguments that will be sent, as JSON.
     pub arguments: Option<String>,
-    /// What the call would do, if the tool can describe it.
+    /// Description of the call's effects, if the tool can provide one.
     pub preview: Option<String>,
     /// The evidence about a call that is in doubt.
     pub evidence: Option<Evidence>,
@@ -109,16 +110,16 @@ pub struct OpenInterrupt {
     pub since: Timestamp,
     /// When the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
-    /// How many approvals are needed, who may give them, and what happens on expiry.
+    /// The required number of approvals, the approvers, and the action on expiry.
     pub terms: Terms,
-    /// Who has approved so far, if several approvals are needed.
+    /// The people who have approved, if several approvals are needed.
     pub approved_by: Vec<Principal>,
 }
 
 /// Evidence about a call whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Why its outcome is unknown.
+    /// The reason why the outcome is unknown.
     pub reason: String,
     /// Stable id of the effect, which the tool received.
     pub effect: EffectId,
@@ -131,9 +132,10 @@ pub struct Evidence {
 pub struct Waiting {
     /// The thread's row in lists.
     pub thread: ThreadRow,
-    /// The thread's active run; `None` if it has ended meanwhile.
+    /// The thread's active run; `None` if the run has ended since the query.
     pub run: Option<RunRow>,
-    /// The open interrupts; empty if they were answered meanwhile. The error says why the journal cannot be read.
+    /// The open interrupts; empty if they were answered since the
+    /// query. An error describes why the journal cannot be read.
     pub open: Result<Vec<OpenInterrupt>, EngineError>,
 }
 

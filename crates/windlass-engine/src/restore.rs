@@ -1,8 +1,9 @@
 //! Restores files that a thread's tools have changed to their content at an earlier event.
 //!
-//! The content comes from the journal. A file that another program has changed since is kept unless the caller asks
-//! to overwrite it. Changes by commands and servers are unknown, so calls that may have made some are reported. A
-//! second restore changes nothing. While a restore runs, no process can start a run in the thread.
+//! The content comes from the journal. A file that another program has changed since is kept
+//! unless the caller asks to overwrite it. Changes by commands and servers are unknown, so the
+//! report lists calls that may have made such changes. A second restore makes no further
+//! changes. While a restore runs, no process can start a run in the thread.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -26,23 +27,23 @@ mod report;
 
 pub use report::{ForkFiles, ForkFolder, ForkedThread, UnrestoredFile, UnrestoredReason};
 
-/// Events read from a journal at a time.
+/// Maximum number of events read from a journal at a time.
 const PAGE: usize = 512;
 
-/// Files restored at once: enough for a refactoring of a whole code base, at some megabytes of memory for their
-/// records.
+/// Maximum number of files in one restore: enough for a refactoring of a
+/// whole code base. Their records take several megabytes of memory.
 const MAX_FILES: usize = 20_000;
 
-/// How long the restore waits for a driver that has just finished to release the thread.
+/// Timeout in milliseconds for a driver that has just finished to release the thread.
 const LET_GO_WITHIN_MS: u64 = 3_000;
 
-/// Interval of the checks whether the thread was released.
+/// Interval of the checks whether the thread was released, in milliseconds.
 const LOOK_EVERY_MS: u64 = 10;
 
 /// Maximum number of calls that are reported individually.
 const MAX_CALLS: usize = 200;
 
-/// What a restore does with files.
+/// The action of a restore on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreMode {
     /// Changes nothing and reports what a restore would do.
@@ -58,31 +59,31 @@ pub enum RestoreMode {
 pub struct Restored {
     /// One entry for each file that the thread's tools changed, ordered by path.
     pub files: Vec<RestoredFile>,
-    /// Calls since then that may have changed files without a record; at most 200.
+    /// Calls after the target event that may have changed files without a record; at most 200.
     pub unseen: Vec<UnseenCall>,
     /// Total number of such calls.
     pub unseen_total: usize,
 }
 
-/// A file and what the restore did with it.
+/// A file and the action of the restore on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RestoredFile {
     /// Path relative to the working folder.
     pub path: String,
-    /// What was done, or what a preview says would be done.
+    /// The action; for a preview, the action that a restore would take.
     pub fate: FileFate,
     /// Why the file was kept, in plain language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// What a restore does with a file.
+/// The action of a restore on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileFate {
     /// The old content is restored.
     Restored,
-    /// The file did not exist then, so it is deleted.
+    /// The file did not exist at the target event, so it is deleted.
     Removed,
     /// The file already has the old content.
     Unchanged,
@@ -112,7 +113,7 @@ pub struct UnseenCall {
 struct Changed {
     /// The file's image at the target event.
     target: FileImage,
-    /// Digests of all images that the journal records for the file since then.
+    /// Digests of all images that the journal records for the file after the target event.
     known: HashSet<Option<Digest>>,
     sizes: HashSet<u64>,
     /// Whether another program changed the file between two recorded changes.
@@ -121,7 +122,7 @@ struct Changed {
     first: Seq,
 }
 
-/// Everything recorded after the target event.
+/// The changes and calls that were recorded after the target event.
 #[derive(Default)]
 struct Since {
     files: BTreeMap<String, Changed>,
@@ -247,8 +248,8 @@ impl Engine {
 
 impl FilesHandle<'_> {
     /// Restores files that the thread's tools changed after `at` to their content at `at`. Fails while a run is
-    /// active in the thread, and prevents runs from starting until it is done. A file that cannot be restored is
-    /// reported, and the restore continues with the next one.
+    /// active in the thread, and prevents runs from starting until the restore is done. A file that cannot be
+    /// restored is reported, and the restore continues with the next file.
     pub async fn restore(self, at: Seq, mode: RestoreMode) -> Result<Restored, EngineError> {
         let Self { engine, id: thread } = self;
         // A preview does not delay runs.
@@ -301,14 +302,14 @@ impl Since {
         }
     }
 
-    /// Steps with recorded events whose beginning lies before the target.
+    /// Returns the steps that have recorded events after the target but began before it.
     fn steps_begun_before(&self) -> HashSet<(RunId, u32)> {
         let calls = self.started.values().chain(&self.ended);
         let steps = calls.map(|(run, call)| (run.clone(), call.step));
         steps.filter(|step| !self.names.contains_key(step)).collect()
     }
 
-    /// Processes an event before the target, newest first. Only events of steps that are still open count.
+    /// Processes an event before the target, newest first. Only events of steps that are still open are considered.
     fn take_before(&mut self, seq: Seq, event: &Event, open: &mut HashSet<(RunId, u32)>) {
         let Some(run) = &event.run else { return };
         let is_open = |step: u32| open.contains(&(run.clone(), step));
@@ -355,7 +356,7 @@ impl Since {
     }
 }
 
-/// Whether a restore may work on files while a thread has a status.
+/// Whether a restore may change files while a thread has a status.
 type Rests = fn(ThreadStatus) -> bool;
 
 fn is_idle(status: ThreadStatus) -> bool {

@@ -39,24 +39,24 @@ pub struct Task {
     /// The thread to run in; `None` creates one.
     pub thread: Option<ThreadId>,
     /// The sender's id of the message. A repeated send to the same thread within 24 h returns the result of the first
-    /// one. `None` draws a new id.
+    /// send. `None` generates a new id.
     pub id: Option<InputId>,
     /// The user that the run works for.
     pub by: Principal,
     /// The tenant that the thread belongs to.
     pub workspace: String,
-    /// The folder recorded for a new thread and passed to the function of
-    /// [`Builder::folders`](crate::Builder::folders). An engine with one folder for all threads records that one
-    /// instead.
+    /// The folder recorded for a new thread and passed to the function
+    /// of [`Builder::folders`](crate::Builder::folders). An engine with
+    /// one folder for all threads records that folder instead.
     pub folder: Option<String>,
     /// Options of the run, such as its mode and its time zone.
     pub options: RunOptions,
-    /// What happens if another run is active in the thread.
+    /// The handling of the message if another run is active in the thread.
     pub when_busy: WhenBusy,
     /// Data of the host program, recorded in the same append as the message.
     pub note: Option<Note>,
-    /// Which tools the run has. Tools that the engine does not have stay in this process until the run ends, because
-    /// they may hold secrets. Another process that resumes the run gets them from
+    /// The tools of the run. Tools that the engine does not have stay in this process until the run ends, because
+    /// they may contain secrets. Another process that resumes the run gets them from
     /// [`Builder::tools_of`](crate::Builder::tools_of). (LM-I7)
     pub tools: RunTools,
 }
@@ -80,7 +80,7 @@ pub enum RunTools {
 }
 
 impl RunTools {
-    /// The engine's tools plus these, which replace engine tools of the same names.
+    /// Returns the engine's tools plus `tools`, which replace engine tools of the same names.
     pub fn beside(tools: Vec<Arc<dyn Tool>>) -> Self {
         Self::Replacing { names: Vec::new(), tools }
     }

@@ -1,7 +1,7 @@
 //! Trial calls: single tool calls outside of conversations, for people who set up tools.
 //!
-//! The gate judges them as it would judge a call in a run of the caller. They are not recorded here: a program that
-//! offers them over a network has to audit them.
+//! The gate judges them as it would judge a call in a run of the caller. This module does not record trial calls: a
+//! program that offers them over a network must audit them.
 
 use std::sync::Arc;
 
@@ -27,11 +27,12 @@ pub struct Trial {
     pub consent: Consent,
     /// Milliseconds without progress after which the call is stopped.
     pub timeout_ms: u64,
-    /// Milliseconds after which the call is stopped despite progress; `None`: no limit while it reports progress.
+    /// Milliseconds after which the call is stopped despite
+    /// progress; `None`: no limit while the call reports progress.
     pub at_most_ms: Option<u64>,
-    /// Stops the call when it is cancelled.
+    /// Token that stops the call when it is cancelled.
     pub stop: CancellationToken,
-    /// Whether the caller's own approval counts if a rule names approvers or a quorum.
+    /// Whether the caller's own approval is sufficient if a rule names approvers or a quorum.
     pub counts_as_approver: bool,
 }
 
@@ -41,7 +42,7 @@ pub enum Consent {
     /// Not approved: the caller wants to see the preview first.
     #[default]
     NotYet,
-    /// Approved, as far as the caller's own approval suffices.
+    /// Approved, if the caller's own approval suffices.
     Given,
     /// Approved for this preview only. If the preview has changed, the caller has to approve again.
     AsShown(String),
@@ -54,7 +55,7 @@ pub enum Tried {
     Unknown,
     /// The arguments do not match the schema, or the call needs a conversation.
     Unfit {
-        /// Which requirement is not met.
+        /// The requirement that is not met.
         reason: String,
     },
     /// The gate denied the call.
@@ -64,13 +65,13 @@ pub enum Tried {
         /// The hook's reason, if the hook decided.
         reason: Option<String>,
     },
-    /// The gate requires approval first.
+    /// The gate requires an approval before the call.
     Asks {
         /// The rule or default that decided.
         by: String,
         /// Whether the caller's own approval suffices.
         yours: bool,
-        /// What the call would do, if the tool can describe it.
+        /// Description of the call's effects, if the tool can provide one.
         preview: Option<String>,
     },
     /// The call was dispatched.
@@ -87,8 +88,8 @@ pub struct TrialResult {
     pub parts: Vec<OutputPart>,
     /// Whether the tool reported an error.
     pub error: bool,
-    /// Whether the call asked people or deferred itself, which needs a conversation. It was abandoned and the tool
-    /// notified.
+    /// Whether the call asked people or deferred itself, which needs a
+    /// conversation. The call was abandoned, and the tool was notified.
     pub given_up: bool,
     /// Milliseconds from dispatch to the end.
     pub duration_ms: u64,

@@ -1,6 +1,6 @@
 //! The content of the store in memory and its rules, without locks or faults.
 //!
-//! `MemoryStore` adds both.
+//! `MemoryStore` adds locks and faults.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::port::journal::{
 };
 use crate::port::records::RecordChange;
 
-/// How long the outcome of a consumed input is kept.
+/// Milliseconds for which the outcome of a consumed input is kept.
 const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// Returns the node that holds a thread, if any.
+    /// Returns the node that holds a thread; `None` if no node does.
     fn holder<'t>(&self, thread: &'t Thread, now: Timestamp) -> Option<&'t String> {
         let holds = |node: &&String| match self.lease_ms {
             Some(_) => now < thread.held_until,
@@ -121,12 +121,12 @@ impl State {
         node
     }
 
-    /// Whether a node is alive. A store with leases cannot tell and returns `true`.
+    /// Whether a node is alive. A store with leases cannot detect this and returns `true`.
     pub fn is_alive(&self, node: &str) -> bool {
         self.nodes.lease_ms.is_some() || self.nodes.alive.contains(node)
     }
 
-    /// Milliseconds that a claim holds unless it is renewed.
+    /// Returns the milliseconds after which a claim ends unless it is renewed; `None` without leases.
     pub fn lease_ms(&self) -> Option<u64> {
         self.nodes.lease_ms
     }
@@ -240,7 +240,7 @@ impl State {
         let booking = self.budgets.plan(&batch.thread, &batch.settle, &batch.reserve)?;
         let changes = RecordChange::prepare_all(std::mem::take(&mut batch.records));
         let plan = self.records.plan(changes.map_err(AppendError::Failed)?)?;
-        // From here on nothing fails, so the append is atomic.
+        // The following steps cannot fail, so the append is atomic.
         self.budgets.write(&batch.thread, booking, now);
         self.records.write(plan, now);
         for (blob, bytes) in batch.blobs {

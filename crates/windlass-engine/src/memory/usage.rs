@@ -1,6 +1,6 @@
 //! Usage sums of the store in memory.
 //!
-//! They are computed for each query.
+//! The sums are computed for each query.
 
 use std::collections::{BTreeMap, BTreeSet};
 

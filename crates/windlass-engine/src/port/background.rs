@@ -1,7 +1,7 @@
 //! The port for background commands, which tools keep running after a call has returned.
 //!
-//! Each command belongs to a thread and to the run that started it. It lives in one process and ends with that
-//! process. The driver decides which commands are still needed.
+//! Each command belongs to a thread and to the run that started it. A command belongs to one process and ends with
+//! that process. The driver decides which commands are still needed.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! Budgets: how much was used, and how much is reserved for work in flight.
+//! Budgets: used amounts, and amounts that are reserved for work in flight.
 //!
 //! Every store follows these rules inside an append. The store reads the keys that [`keys_of`] names, then the
 //! budgets that [`budgets_of`] names; a remote store needs one query for each. [`book`] decides from these [`Books`]
-//! alone, and the store writes the [`Booking`]. The caller defines what is counted and what the caps are.
+//! alone, and the store writes the [`Booking`]. The caller defines the units and the caps.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,12 @@ use windlass_machine::{RunId, ThreadId, Timestamp};
 
 use super::fault::{AppendError, StoreError};
 
-/// Largest amount; sums saturate here. Every database can hold this number.
+/// Maximum amount; sums saturate at it. Every database can store this number.
 pub const AMOUNT_MAX: u64 = i64::MAX as u64;
-/// Longest name of a budget and longest key of a reservation, in bytes.
+/// Maximum length of a budget's name and of a reservation's key, in bytes.
 pub const NAME_MAX_BYTES: usize = 512;
-/// How long the budget of one day is kept after its creation: enough for a monthly report plus some days.
+/// Milliseconds for which the budget of one day is kept after its
+/// creation: enough for a monthly report plus several days.
 pub const DAY_KEPT_MS: u64 = 40 * 24 * 60 * 60 * 1000;
 /// Maximum number of old budgets that one append deletes, so that no append waits for a long cleanup.
 pub const CLEARED_AT_ONCE: usize = 16;
@@ -40,7 +41,7 @@ pub struct Draw {
     /// Name of the budget, such as `user/alice/usd/2026-11-21`. A budget whose last part is a date is kept for 40
     /// days.
     pub budget: String,
-    /// Limit on the budget's used and reserved amounts together. 0 allows nothing.
+    /// Limit on the sum of the budget's used and reserved amounts. 0 allows no reservation.
     pub cap: u64,
     /// Amount to reserve, in the budget's unit.
     pub amount: u64,
@@ -132,20 +133,20 @@ fn checked<'a>(names: impl Iterator<Item = &'a str>) -> Result<BTreeSet<&'a str>
     names.map(|name| check_name(name).map(|()| name)).collect()
 }
 
-/// The changes that an append makes. They are written with it or not at all.
+/// The changes that an append makes. The changes are written with the append or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Booking {
     /// The changed keys: reserved amounts, or `None` if the key was settled.
     pub keys: BTreeMap<String, Option<Amounts>>,
     /// The changed budgets, with their new amounts.
     pub standings: BTreeMap<String, Standing>,
-    /// Whether the append creates a budget of a day. The store then deletes old ones.
+    /// Whether the append creates a budget of a day. The store then deletes old budgets.
     pub new_day: bool,
 }
 
-/// Decides what an append changes. It settles first and then reserves.
+/// Decides the changes that an append makes. It settles first and then reserves.
 ///
-/// Returns [`AppendError::Limit`] if a budget has too little room.
+/// Returns [`AppendError::Limit`] if the remaining amount of a budget is too small.
 pub fn book(books: &Books, settles: &[Settle], reserves: &[Reserve]) -> Result<Booking, AppendError> {
     let mut draft = Draft { books, booking: Booking::default() };
     settles.iter().for_each(|settle| draft.settle(settle));
@@ -201,7 +202,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// State of a key, including the changes decided so far.
+    /// Returns the state of a key, including the changes of this booking.
     fn known(&self, key: &str) -> Option<Known> {
         match self.booking.keys.get(key) {
             Some(Some(open)) => Some(Known::Open(open.clone())),
@@ -210,7 +211,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Amounts of a budget, including the changes decided so far.
+    /// Returns the amounts of a budget, including the changes of this booking.
     fn standing(&mut self, budget: &str) -> &mut Standing {
         match self.booking.standings.entry(budget.to_owned()) {
             Entry::Occupied(known) => known.into_mut(),
@@ -228,12 +229,13 @@ pub fn part(text: &str) -> String {
     text.replace('%', "%25").replace('/', "%2F")
 }
 
-/// Name prefix of a run's own budgets. They are deleted when the run ends, because no other run draws from them.
+/// Returns the name prefix of a run's own budgets. They are
+/// deleted when the run ends, because no other run uses them.
 pub fn of_run(workspace: &str, run: &RunId) -> String {
     format!("{}/run/{}/", part(workspace), part(run.as_str()))
 }
 
-/// Name prefix of a thread's own budgets. They are deleted with the thread.
+/// Returns the name prefix of a thread's own budgets. They are deleted with the thread.
 pub fn of_thread(workspace: &str, thread: &ThreadId) -> String {
     format!("{}/thread/{}/", part(workspace), part(thread.as_str()))
 }

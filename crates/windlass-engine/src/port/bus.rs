@@ -1,6 +1,6 @@
 //! The bus port: live signals from drivers to watchers.
 //!
-//! Signals are not durable. A watcher that missed some reads the journal.
+//! Signals are not durable. A watcher that missed signals reads the journal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,14 +22,14 @@ pub trait Bus: Send + Sync {
     fn publish_all(&self, thread: &ThreadId, signals: &mut Vec<Signal>);
 
     /// Drops the fragments of the running message, because its reply or failure is now recorded. A later follower
-    /// reads it from the journal. A current follower still receives all fragments.
+    /// reads the message from the journal. A current follower still receives all fragments.
     fn settle(&self, thread: &ThreadId);
 
-    /// Subscribes to a thread. The running message's fragments beyond those that `after` counts come first, in the
-    /// form that `backlog` requests. The fragments of a generation arrive in order, without duplicates or gaps. If
-    /// some are no longer available one by one, or a slow follower missed some, a [`Signal::Snapshot`] replaces them.
-    /// If no snapshot is possible either, the rest of the generation is omitted; the event that ends it has the whole
-    /// reply.
+    /// Subscribes to a thread. The stream begins with the running message's fragments after the position, in the form
+    /// that `backlog` requests. The fragments of a generation arrive in order, without duplicates or gaps. If
+    /// fragments are no longer available one by one, or a slow follower missed fragments, a [`Signal::Snapshot`]
+    /// replaces them. If no snapshot is possible either, the rest of the generation is omitted; the event that ends
+    /// the generation has the whole reply.
     fn follow(&self, thread: &ThreadId, after: Position, backlog: Backlog)
     -> BoxStream<'static, Arc<Signal>>;
 
@@ -44,7 +44,7 @@ pub trait Bus: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backlog {
-    /// One by one, as far as the bus still has them.
+    /// One by one, if the bus still has them.
     #[default]
     Fragments,
     /// As one [`Signal::Snapshot`], so that a client that reconnects never shows less text than before.
@@ -75,7 +75,7 @@ pub enum Signal {
         /// The fragment itself.
         delta: Delta,
     },
-    /// The reply so far, for a follower that cannot receive its fragments one by one.
+    /// The received part of a reply, for a follower that cannot receive the fragments one by one.
     Snapshot {
         /// Position of the `step.started` event of this generation.
         seq: Seq,
@@ -83,7 +83,7 @@ pub enum Signal {
         number: u64,
         /// Step and attempt of the model call.
         attempt: Attempt,
-        /// The blocks so far, each as one fragment.
+        /// The received blocks, each as one fragment.
         parts: Arc<[Delta]>,
     },
     /// Progress reported by a running tool.
@@ -104,12 +104,12 @@ pub enum Signal {
 
 /// The position of a watcher, from which it resumes. Written as `seq.delta`, or as `seq` alone.
 ///
-/// Positions of one thread grow from update to update, so that each update has its own.
+/// Positions of one thread increase from update to update, so each update has a unique position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The last event that the watcher has received.
     pub seq: Seq,
-    /// Number of fragments received of the reply that was being generated then; 0 if none.
+    /// Number of received fragments of the reply that was in progress at that event; 0 without such a reply.
     pub delta: u64,
 }
 

@@ -15,9 +15,9 @@ pub trait Clock: Send + Sync {
     /// Returns milliseconds of a monotonic clock, for durations.
     fn monotonic_ms(&self) -> u64;
 
-    /// Completes after this many milliseconds of the monotonic clock.
+    /// Completes after `ms` milliseconds of the monotonic clock.
     fn sleep_ms(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Returns a fresh random number, for ids.
+    /// Returns a new random number, for ids.
     fn random(&self) -> u64;
 }

@@ -6,7 +6,7 @@ use windlass_machine::{Seq, ThreadId, UnreadableEvent};
 
 use crate::port::journal::epoch::Epoch;
 
-/// Why a store operation failed.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The requested item does not exist.
@@ -38,7 +38,7 @@ pub enum StoreError {
         /// The damage, and how to recover.
         why: String,
     },
-    /// The store is full, busy, gone, or denies access: an external cause. A retry may help.
+    /// The store is full, busy, missing, or denies access, so the cause is external. A retry may succeed.
     #[error("the store is not available: {why}")]
     Unavailable {
         /// The cause, and what to do about it.
@@ -46,34 +46,34 @@ pub enum StoreError {
     },
 }
 
-/// Why an append failed or has an unknown outcome.
+/// The reason why an append failed or has an unknown outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Another owner has raised the epoch: nothing was written, and this owner must stop.
+    /// Another owner has raised the epoch. The batch was not written, and this owner must stop.
     #[error("another process drives the thread now (epoch {current:?})")]
     Fenced {
         /// The thread's current epoch.
         current: Epoch,
     },
-    /// The journal's head differs from the expected one: nothing was written.
+    /// The journal's head differs from the expected head. The batch was not written.
     #[error("the journal stands at {head}, not where this batch begins")]
     Conflict {
         /// Current head of the journal.
         head: Seq,
     },
-    /// A budget has too little room for a reservation of the batch: nothing was written.
+    /// The remaining amount of a budget is too small for a reservation of the batch. The batch was not written.
     #[error("{wanted} more of `{budget}` is beyond its limit: {taken} of {cap} are taken")]
     Limit {
         /// Name of the budget.
         budget: String,
-        /// Limit on its used and reserved amounts together.
+        /// Limit on the sum of the budget's used and reserved amounts.
         cap: u64,
         /// Amount already used or reserved.
         taken: u64,
         /// Amount that the batch needs.
         wanted: u64,
     },
-    /// A record has another version than expected: nothing was written.
+    /// A record has another version than expected. The batch was not written.
     #[error("{kind} `{key}` was changed by another writer")]
     Record {
         /// The kind of the record.
@@ -81,7 +81,7 @@ pub enum AppendError {
         /// Key of the record.
         key: String,
     },
-    /// The store failed before writing: nothing was written.
+    /// The store failed before the write. The batch was not written.
     #[error(transparent)]
     Failed(StoreError),
     /// The batch may or may not have been written.

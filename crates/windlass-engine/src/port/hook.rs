@@ -9,9 +9,9 @@ use windlass_machine::{CallKey, HookVerdict, RunId, ThreadId, ToolName, ToolSpec
 /// A check by the host program. (LM-H6)
 #[async_trait]
 pub trait Hook: Send + Sync {
-    /// Checks a call before the gate judges it, and again before each later verdict. It must have no effects and be
-    /// deterministic: the same call in the same state gets the same verdict. On failure or uncertainty, return
-    /// [`HookVerdict::Ask`].
+    /// Checks a call before the gate judges it, and again before each later verdict. The
+    /// check must have no effects and be deterministic: the same call in the same state
+    /// gets the same verdict. On failure or uncertainty, return [`HookVerdict::Ask`].
     async fn before_tool(&self, call: HookCall<'_>) -> HookVerdict;
 }
 

@@ -1,7 +1,7 @@
 //! The journal port: threads, appends, the inbox, ownership and list views.
 //!
-//! An append is one transaction: all or nothing. If the store gave no answer, the outcome is *unknown*, never "did
-//! not happen": the caller reads the head and looks for its own batch.
+//! An append is one transaction: all or nothing. If the store gave no answer, the outcome is *unknown*, never "not
+//! written": the caller reads the head and compares it with its own batch.
 
 pub(super) mod epoch;
 mod list;
@@ -29,14 +29,14 @@ pub use crate::port::journal::epoch::Epoch;
 /// Threads and their journals.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Name of this process among those that have the store open. Names are never reused.
+    /// Returns the name of this process among the processes that have the store open. Names are never reused.
     fn node(&self) -> &str;
 
-    /// Whether the process with this name is alive. If the store cannot tell, it returns `true`.
+    /// Whether the process with this name is alive. Returns `true` if the store cannot detect it.
     fn is_alive(&self, node: &str) -> bool;
 
-    /// Milliseconds that a claim holds unless it is renewed. `None` if the store itself detects the end of a process,
-    /// for example by a file lock: a claim then holds until that end.
+    /// Returns the milliseconds after which a claim ends unless it is renewed. `None` if the store itself detects the
+    /// end of a process, for example by a file lock: a claim is then valid until the process ends.
     fn lease_ms(&self) -> Option<u64> {
         None
     }
@@ -45,12 +45,12 @@ pub trait Journal: Send + Sync {
     /// created with an empty journal. Returns [`Claim::Held`] if another live node holds it.
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError>;
 
-    /// Finds at most `limit` threads that need a driver and claims them atomically, so that no two nodes receive the
-    /// same one. A thread needs a driver if any of these holds: its run is neither waiting nor ended; its deadline
-    /// has passed by the store's clock; it has an unconsumed input; or it has a deadline and its row was last changed
-    /// two minutes or more after the clock's present time, because the clock was set back.
-    /// Threads held by a live node, including this one, and those in `except` are skipped. Must not read waiting or
-    /// sleeping threads that are not yet due.
+    /// Finds at most `limit` threads that need a driver and claims them atomically, so that no two nodes
+    /// receive the same thread. A thread needs a driver if any of these holds: its run is neither waiting
+    /// nor ended; its deadline has passed by the store's clock; it has an unconsumed input; or it has a
+    /// deadline and the time of its row's last change is two minutes or more in the future, because the
+    /// clock was set back. Threads that a live node holds, including this node, and threads in `except`
+    /// are skipped. Must not read waiting or sleeping threads that are not yet due.
     async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Renews claims of this node, each in its epoch. Returns the threads that this node no longer holds. Not called
@@ -72,8 +72,8 @@ pub trait Journal: Send + Sync {
     /// Reads up to `limit` events after a position, in journal order.
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Reads the last `limit` events before a position, in journal order. For the previous page, pass the first
-    /// position of the page read last. `Seq(u64::MAX)` starts at the journal's end.
+    /// Reads the last `limit` events before a position, in journal order. To read the previous page, pass the first
+    /// position of the last page. `Seq(u64::MAX)` starts at the journal's end.
     async fn read_back(
         &self,
         thread: &ThreadId,
@@ -81,16 +81,16 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Whether a thread's events or pending inputs reference a blob. A caller who may read the thread may read such a
-    /// blob.
+    /// Whether a thread's events or pending inputs reference a blob. A
+    /// caller with read access to the thread may read such a blob.
     async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError>;
 
     /// Returns the newest snapshot, if the store has one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
 
-    /// Replaces the thread's snapshot. Snapshots are written outside appends and may arrive late: the store ignores
-    /// one with another epoch than the thread's. The epoch also distinguishes a deleted thread from a new one of the
-    /// same id.
+    /// Replaces the thread's snapshot. Snapshots are written outside appends and may
+    /// arrive late: the store ignores a snapshot whose epoch is not the thread's. The
+    /// epoch also distinguishes a deleted thread from a new thread of the same id.
     async fn put_snapshot(
         &self,
         thread: &ThreadId,
@@ -108,7 +108,7 @@ pub trait Journal: Send + Sync {
     /// Returns the threads with unconsumed inputs, regardless of their owner.
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError>;
 
-    /// Returns the state of a posted input; `None` if there is none with this id or it is older than 24 h.
+    /// Returns the state of a posted input; `None` if no input has this id or the input is older than 24 h.
     async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError>;
 
     /// Lists threads, most recently active first.
@@ -138,7 +138,7 @@ pub trait Journal: Send + Sync {
     /// Counts threads by status. Must not read the threads' rows.
     async fn thread_counts(&self) -> Result<ThreadCounts, StoreError>;
 
-    /// Sums up what runs used, by time, model and agent. Runs of deleted threads are excluded.
+    /// Sums up the usage of runs, by time, model and agent. Runs of deleted threads are excluded.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
     /// Returns the node that holds a thread, alive or dead; `None` if no node does.
@@ -148,23 +148,23 @@ pub trait Journal: Send + Sync {
     /// [`BUDGETS_MAX`](super::budget::BUDGETS_MAX).
     async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;
 
-    /// Returns the unsettled reservations of a thread, ordered by key. The process that opens the thread settles
-    /// those of a dead process.
+    /// Returns the unsettled reservations of a thread, ordered by key. The process that opens the thread settles the
+    /// reservations of a dead process.
     async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;
 
-    /// Deletes a thread with its journal, inbox and own budgets. Fails while a run is active. Its reservations in
-    /// other budgets are released; used amounts remain.
+    /// Deletes a thread with its journal, inbox and own budgets. Fails while a run is active. The thread's
+    /// reservations in other budgets are released; used amounts remain.
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError>;
 
-    /// Checks that the store is intact and writable. The returned text says what was checked.
+    /// Checks that the store is intact and writable. Returns a description of the checks.
     async fn check(&self) -> Result<String, StoreError>;
 }
 
-/// Maximum number of pending inputs in a thread's inbox: more than accumulate between two polls of a driver, and few
-/// enough that a thread without a driver does not fill the store.
+/// Maximum number of pending inputs in a thread's inbox. It exceeds the number that accumulates between two polls of
+/// a driver, and prevents that a thread without a driver fills the store.
 pub const INBOX_MAX: usize = 1_000;
 
-/// The error for an input that finds the inbox full.
+/// Returns the error for an input to a full inbox.
 pub fn inbox_is_full(thread: &ThreadId) -> StoreError {
     let why = format!(
         "{INBOX_MAX} inputs wait in thread `{thread}` for the process that drives it; wait until it has taken some"
@@ -172,24 +172,25 @@ pub fn inbox_is_full(thread: &ThreadId) -> StoreError {
     StoreError::Unavailable { why }
 }
 
-/// Random id of a batch. After an unknown outcome, the driver recognises its own append by it.
+/// Random id of a batch. After an unknown outcome, the driver recognises its own append by this id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchId(pub u64);
 
-/// An input as read from an inbox. The error says why it cannot be decoded; a newer build may have written it.
+/// An input as read from an inbox. The error describes why the
+/// input cannot be decoded; a newer build may have written it.
 pub type Left = Result<Input, String>;
 
 /// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// This node drives the thread now.
+    /// This node now holds the thread.
     Taken {
         /// Current head of the journal.
         head: Head,
         /// Whether the inbox has rows.
         inbox: bool,
     },
-    /// Another live node drives the thread.
+    /// Another live node holds the thread.
     Held {
         /// Name of that node.
         node: String,
@@ -201,9 +202,9 @@ pub enum Claim {
 pub struct Due {
     /// The claimed thread.
     pub thread: ThreadId,
-    /// Current head of its journal.
+    /// Current head of the thread's journal.
     pub head: Head,
-    /// Whether its inbox has rows.
+    /// Whether the thread's inbox has rows.
     pub inbox: bool,
 }
 
@@ -225,8 +226,8 @@ pub struct Batch {
     pub thread: ThreadId,
     /// Fencing number under which the owner writes.
     pub epoch: Epoch,
-    /// Whether the batch creates the thread and owns it in epoch 1 without a claim. This is safe because no other
-    /// process knows the new id. If the thread exists, the batch is fenced.
+    /// Whether the batch creates the thread and owns it in epoch 1 without a claim. The creation is safe because no
+    /// other process knows the new id. If the thread exists, the batch is fenced.
     pub is_new: bool,
     /// Head of the journal that the batch requires.
     pub expected: Seq,
@@ -240,13 +241,13 @@ pub struct Batch {
     pub consumed: Vec<(InputId, InboxOutcome)>,
     /// The thread's list columns after this batch.
     pub thread_view: ThreadView,
-    /// Queued runs whose message is no longer queued. Their rows are removed before `runs` are written.
+    /// Queued runs whose message is no longer queued. Their rows are removed before the rows in `runs` are written.
     pub unqueued: Vec<RunId>,
     /// List columns of the runs that this batch changes.
     pub runs: Vec<RunView>,
     /// Reservations that end with this batch.
     pub settle: Vec<Settle>,
-    /// What this batch sets aside, once those have ended.
+    /// Reservations that this batch makes, after the settlements.
     pub reserve: Vec<Reserve>,
     /// Changes of records; a conflict fails the whole batch.
     pub records: Vec<RecordChange>,
@@ -269,13 +270,13 @@ pub struct Accepted {
     /// Position of the event that contains the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Seq>,
-    /// The interrupts that the answers closed. An answer to any other interrupt counts as one of several votes.
+    /// The interrupts that the answers closed. An answer to any other interrupt is one of several required votes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<InterruptId>,
 }
 
 impl Accepted {
-    /// Derives the result from the events of an input, the first of which is at `seq`.
+    /// Derives the result from the events of an input. The first event is at `seq`.
     pub(crate) fn of(seq: Seq, events: &[Event]) -> Self {
         let mut accepted = Self { seq, ..Self::default() };
         let mut waiting = None;
@@ -330,9 +331,9 @@ pub struct Recorded {
 /// A snapshot as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
-    /// Version of the fold that produced it. The driver ignores a snapshot of another version.
+    /// Version of the fold that produced the snapshot. The driver ignores a snapshot with another version.
     pub fold: u32,
-    /// Position of the last event that it covers.
+    /// Position of the last event that the snapshot covers.
     pub seq: Seq,
     /// The encoded state.
     pub bytes: Bytes,
@@ -344,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    /// Derives the result of these events, the first of which is at position 5.
+    /// Derives the result of these events. The first event is at position 5.
     fn accepted(events: &[Value]) -> Accepted {
         let decoded: Vec<_> = events.iter().map(|event| Event::decode(&event.to_string()).unwrap()).collect();
         Accepted::of(Seq(5), &decoded)

@@ -1,6 +1,6 @@
-//! The ports: what the driver needs from the outside, as object-safe traits.
+//! The ports: the driver's dependencies on the outside, as object-safe traits.
 //!
-//! A port has no default and knows no adapter.
+//! A port has no default implementation and does not depend on an adapter.
 
 pub mod background;
 pub mod blob;

@@ -26,7 +26,7 @@ pub trait Model: Send + Sync {
 
 /// Finds models by name.
 pub trait Models: Send + Sync {
-    /// Resolves `provider/model`. The error says what to configure. Does not contact the provider.
+    /// Resolves `provider/model`. An error describes the required configuration. Does not contact the provider.
     fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
 }
 
@@ -90,8 +90,8 @@ impl ModelInfo {
         }
     }
 
-    /// Returns the first of these abilities that the model is known to lack. An unknown ability does not count as
-    /// lacking.
+    /// Returns the first of these abilities that the model is known
+    /// to lack. An unknown ability is not treated as lacking.
     pub fn lacks(&self, needed: impl IntoIterator<Item = Ability>) -> Option<Ability> {
         needed.into_iter().find(|ability| self.can(*ability) == Some(false))
     }
@@ -119,13 +119,13 @@ impl Ability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Prompt tokens that were not read from or written to a cache.
+    /// Price of prompt tokens that were not read from or written to a cache.
     pub input: f64,
-    /// Generated tokens.
+    /// Price of generated tokens.
     pub output: f64,
-    /// Prompt tokens read from a cache; `None`: the price of `input`.
+    /// Price of prompt tokens read from a cache; `None`: the price of `input`.
     pub cached: Option<f64>,
-    /// Prompt tokens written to a cache; `None`: the price of `input`.
+    /// Price of prompt tokens written to a cache; `None`: the price of `input`.
     pub cache_written: Option<f64>,
 }
 
@@ -179,7 +179,7 @@ pub enum Delta {
     Call {
         /// Index of the block.
         part: u32,
-        /// Name of the tool, once known.
+        /// Name of the tool, if already known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Arc<str>>,
         /// Part of the arguments' JSON text, to append.
@@ -197,19 +197,19 @@ pub struct Reply {
     pub stop: StopReason,
     /// Token counts, as reported by the provider.
     pub usage: Usage,
-    /// The model that answered, as the provider names it; `None` if it does not say.
+    /// The model that answered, as the provider names it; `None` if the provider does not report it.
     pub model: Option<String>,
 }
 
-/// Why a model call failed.
+/// The reason why a model call failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Kind of failure; decides about retries.
+    /// Kind of failure; determines whether the call is retried.
     pub class: FailureClass,
     /// Description in plain language, without secrets.
     pub message: String,
-    /// How long the provider asks the client to wait, in milliseconds.
+    /// Wait before a retry that the provider requests, in milliseconds.
     pub retry_after_ms: Option<u64>,
     /// HTTP status of the response; `None` if there was no response.
     pub status: Option<u16>,

@@ -1,13 +1,13 @@
 //! The observer port: measurements for the host program, reported after they are durable.
 //!
-//! They carry numbers and enumerated values, never texts, arguments or results. The driver does not wait for an
-//! observer.
+//! Measurements contain numbers and enumerated values, never texts,
+//! arguments or results. The driver does not wait for an observer.
 
 use windlass_machine::{FailureClass, MicroUsd, ModelName, Outcome, RunStatus, ToolName, Usage};
 
 /// Receives measurements.
 pub trait Observer: Send + Sync {
-    /// Reports a measurement. The driver calls it on its own task, so it must not block.
+    /// Reports a measurement. The driver calls this method on its own task, so it must not block.
     fn observe(&self, measure: &Measure);
 }
 

@@ -1,6 +1,6 @@
-//! Offloaded results: how to summarize a result for the model, and how to read the original.
+//! Offloaded results: a function that summarizes a result for the model, and access to the original text.
 //!
-//! The driver decides from the run's options when a result is offloaded. (LM-O)
+//! The driver decides from the run's options whether a result is offloaded. (LM-O)
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A result to summarize.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryOf<'a> {
-    /// Name of the tool that returned it.
+    /// Name of the tool that returned the result.
     pub tool: &'a str,
     /// Arguments of the call.
     pub arguments: &'a Value,
@@ -24,8 +24,8 @@ pub struct SummaryOf<'a> {
     pub max_preview_chars: usize,
 }
 
-/// Summarizes a result for the model. The summary must contain the reference. If it does not, or the function panics,
-/// the engine uses its own text. (LM-O6)
+/// Summarizes a result for the model. The summary must contain the reference. If the summary does not contain it, or
+/// the function panics, the engine uses its own text. (LM-O6)
 pub type Summarizer = dyn Fn(&SummaryOf<'_>) -> String + Send + Sync;
 
 /// Reads the complete text behind a reference.
@@ -36,7 +36,7 @@ pub(crate) type Read = dyn Fn(String) -> BoxFuture<'static, Result<String, Strin
 pub struct OffloadedResults(pub(crate) Option<Arc<Read>>);
 
 impl OffloadedResults {
-    /// Returns the complete text behind a reference. Only references of the call's own thread resolve.
+    /// Returns the complete text behind a reference. Fails for references of other threads.
     pub async fn text(&self, reference: &str) -> Result<String, String> {
         match &self.0 {
             Some(read) => read(reference.to_owned()).await,
@@ -44,7 +44,7 @@ impl OffloadedResults {
         }
     }
 
-    /// Creates access to these results, for tests of a tool.
+    /// Creates access to the given results, for tests of a tool.
     pub fn of(known: Vec<(String, String)>) -> Self {
         Self(Some(Arc::new(move |reference| {
             let found = known.iter().find(|(known, _)| *known == reference).map(|(_, text)| text.clone());

@@ -1,7 +1,7 @@
 //! The records port: small documents with a unique key, such as grants, modes and allow lists.
 //!
-//! A record is written as a whole, and only if its version is the expected one. This module does not interpret any
-//! kind of record.
+//! A record is written as a whole, and only if its version is the
+//! expected version. This module does not interpret any kind of record.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -15,12 +15,12 @@ pub const VALUE_MAX_BYTES: usize = 256 * 1024;
 pub const KEY_MAX_BYTES: usize = 512;
 /// Maximum length of a kind, in bytes.
 pub const KIND_MAX_BYTES: usize = 64;
-/// Maximum number of changes in one call: more than a person answers at once.
+/// Maximum number of changes in one call. It exceeds the number of answers that a person sends at once.
 pub const CHANGES_MAX: usize = 1_000;
 
 /// Records by kind and key.
 ///
-/// A change that failed as unavailable may have been made; the caller has to read the record.
+/// A change that failed as unavailable may have been made; the caller must read the record to find out.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Reads a record; `None` if it does not exist.
@@ -35,17 +35,19 @@ pub trait Records: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Applies several changes in order, all or nothing. Returns the version of each record afterwards, `None` if the
-    /// record does not exist any more.
+    /// Applies several changes in order, all or nothing. Returns the new
+    /// version of each record, `None` if the record no longer exists.
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError>;
 
-    /// Returns the number of the newest change for each of these kinds, 0 if there was none. Cheap: callers poll it
-    /// for changes by other processes. A deletion is a change. A number becomes visible together with its change and
-    /// only grows within a kind: a reader that has seen a number has seen all changes of the kind up to it.
+    /// Returns the number of the newest change for each of these kinds, 0 without a change. The
+    /// call must be cheap, because callers poll it for changes by other processes. A deletion is
+    /// a change. A number becomes visible together with its change and only grows within a kind:
+    /// a reader that has seen a number has seen all changes of the kind up to it.
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError>;
 
-    /// Like [`Records::changes`], but for pairs of a kind and an owner. If a record changes its owner, the change
-    /// counts for both. A number may also grow with changes for other owners, so that a store may keep few counters.
+    /// Like [`Records::changes`], but for pairs of a kind and an owner. If a record
+    /// changes its owner, the change is counted for both owners. A number may also
+    /// grow with changes for other owners, so that a store may keep few counters.
     async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
         let kinds: Vec<&str> = owned.iter().map(|(kind, _)| *kind).collect();
         self.changes(&kinds).await
@@ -103,7 +105,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// Whether the found version satisfies the expectation; `None` means that there is no record.
+    /// Whether the found version satisfies the expectation; `None` means that the record does not exist.
     pub fn is_met(self, found: Option<u64>) -> bool {
         match self {
             Self::Absent => found.is_none(),
@@ -122,7 +124,7 @@ pub struct RecordChange {
     pub key: String,
     /// Condition for the change.
     pub expected: Expect,
-    /// What the change writes.
+    /// The effect of the change.
     pub write: RecordWrite,
 }
 
@@ -138,7 +140,7 @@ pub enum RecordWrite {
     },
     /// Deletes the record.
     Delete,
-    /// Changes nothing: only checks the condition, so that the other changes depend on it.
+    /// Only checks the condition, so that the other changes depend on it.
     Keep,
 }
 
@@ -161,7 +163,7 @@ impl RecordChange {
         Self { kind, key, expected, write: RecordWrite::Keep }
     }
 
-    /// Validates and encodes the change. Returns an error if it exceeds the limits.
+    /// Validates and encodes the change. Returns an error if the change exceeds the limits.
     pub fn prepare(self) -> Result<PreparedChange, StoreError> {
         let Self { kind, key, expected, write } = self;
         check_size("kind of a record", kind.len(), 1, KIND_MAX_BYTES)?;
@@ -197,7 +199,7 @@ pub struct PreparedChange {
     pub key: String,
     /// Condition for the change.
     pub expected: Expect,
-    /// What the change writes.
+    /// The effect of the change.
     pub write: PreparedWrite,
 }
 
@@ -213,7 +215,7 @@ pub enum PreparedWrite {
     },
     /// Deletes the record.
     Delete,
-    /// Changes nothing.
+    /// Only checks the condition.
     Keep,
 }
 
@@ -244,17 +246,17 @@ fn encode(kind: &str, key: &str, value: &Value) -> Result<String, StoreError> {
     Ok(text)
 }
 
-/// Why records were not changed.
+/// The reason why records were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A record has another version than expected: nothing was changed.
+    /// A record has another version than expected. No record was changed.
     #[error("{kind} `{key}` was changed by somebody else; read it again")]
     Conflict {
         /// Kind of the record.
         kind: String,
         /// Key of the record.
         key: String,
-        /// The version that was found; `None` if there is no record.
+        /// The version that was found; `None` if the record does not exist.
         found: Option<u64>,
     },
     /// The store rejected the change or failed.

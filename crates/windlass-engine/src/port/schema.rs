@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// Compiles JSON schemas.
 pub trait SchemaCompiler: Send + Sync {
-    /// Compiles a schema (draft 2020-12 unless it names another). It fetches nothing: a reference outside the schema
-    /// is an error. The error says why the schema is unusable.
+    /// Compiles a schema (draft 2020-12 unless the schema names another draft). The compiler fetches no documents: a
+    /// reference outside the schema is an error. The error describes why the schema is unusable.
     fn compile(&self, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String>;
 }
 
 /// A compiled schema.
 pub trait CompiledSchema: Send + Sync {
-    /// Returns the first `max` mismatches of a value; empty if it matches.
+    /// Returns the first `max` mismatches of a value; empty if the value matches.
     fn faults(&self, value: &Value, max: usize) -> Vec<SchemaFault>;
 }
 
@@ -27,6 +27,6 @@ pub struct SchemaFault {
     pub path: String,
     /// Description of the mismatch, with the value.
     pub problem: String,
-    /// Name of the required member that is missing there, if that is the mismatch.
+    /// Name of the missing required member at that location, if the mismatch is a missing member.
     pub missing: Option<String>,
 }

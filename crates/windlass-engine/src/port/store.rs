@@ -16,8 +16,9 @@ use super::records::Records;
 /// A store that the engine opens when it is built.
 #[async_trait]
 pub trait OpenStore: Send + Sync {
-    /// The folder that holds the store; `None` if it is not on this machine's disk. The engine rejects a working folder
-    /// that contains it: an agent that can write to its own store could forge approvals.
+    /// Returns the folder that contains the store; `None` if the store is not on
+    /// this machine's disk. The engine rejects a working folder that contains the
+    /// store: an agent that can write to its own store could forge approvals.
     fn folder(&self) -> Option<&Path>;
 
     /// Opens the store. `clock` is the engine's clock.

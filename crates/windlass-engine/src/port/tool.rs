@@ -1,6 +1,6 @@
 //! The tool port: a spec, an effect class, and a call.
 //!
-//! A tool never decides whether it may run, and never retries itself. It returns errors for the model as a
+//! A tool never decides whether it may run, and never retries its own calls. It returns errors for the model as a
 //! [`ToolOutput`]; a call without an answer yet returns another [`ToolOutcome`].
 
 use std::sync::Arc;
@@ -20,39 +20,41 @@ use super::offload::OffloadedResults;
 /// A tool that a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns name, description, schema and annotations. They must not change during the tool's life.
+    /// Returns the name, description, schema and annotations. They must not change during the tool's life.
     fn spec(&self) -> &ToolSpec;
 
-    /// Returns properties beside the spec. They must not change during the tool's life.
+    /// Returns properties in addition to the spec. They must not change during the tool's life.
     fn traits(&self) -> ToolTraits<'_> {
         ToolTraits::default()
     }
 
-    /// Returns the effects of a call with these arguments. Override it for a tool whose effects depend on the
-    /// arguments, such as one that both reads and writes. It must depend on the arguments alone.
+    /// Returns the effects of a call with these arguments. Override this method for a tool whose effects depend on
+    /// the arguments, such as a tool that both reads and writes. The result must depend on the arguments alone.
     fn conduct(&self, _arguments: &Value) -> Conduct {
         let spec = self.spec();
         Conduct { annotations: spec.annotations, class: self.traits().effect_class(spec), added: Vec::new() }
     }
 
-    /// Returns why calls cannot work at the moment, for example because the server is down. Shown in lists of tools.
+    /// Returns why calls cannot work at the moment, for example
+    /// because the server is down. Lists of tools show this text.
     fn unavailable(&self) -> Option<String> {
         None
     }
 
-    /// Returns the server that a call with these arguments goes to, so that rules for that server apply. It differs
-    /// from [`ToolTraits::server`] only for an engine tool that reaches several servers. It must depend on the
-    /// arguments alone.
+    /// Returns the server that a call with these arguments goes to, so that rules for
+    /// that server apply. The result differs from [`ToolTraits::server`] only for an
+    /// engine tool that reaches several servers. It must depend on the arguments alone.
     fn server_for(&self, _arguments: &Value) -> Option<String> {
         self.traits().server.map(str::to_owned)
     }
 
-    /// Whether runs of a workspace are shown the tool. If a model calls it anyway, the tool itself answers the call.
+    /// Whether runs of a workspace are shown the tool. If a model calls
+    /// the tool in another workspace, the tool itself answers the call.
     fn is_offered(&self, _workspace: &str) -> bool {
         true
     }
 
-    /// Returns the background commands that the tool manages, if any.
+    /// Returns the manager of the tool's background commands, if the tool has such commands.
     fn background(&self) -> Option<Arc<dyn Background>> {
         None
     }
@@ -65,30 +67,31 @@ pub trait Tool: Send + Sync {
     }
 
     /// Whether a call with these arguments leaves work running in its thread after it has returned, such as a
-    /// background command. Such a call is rejected outside a conversation, because nothing would end that work.
+    /// background command. Such a call is rejected outside a conversation, because no component would end that work.
     fn outlives(&self, _arguments: &Value) -> bool {
         false
     }
 
-    /// Describes what a call would do, for its approvers, if [`ToolTraits::previews`]: a diff, a plan or a price. It
-    /// must change nothing, and the same state must give the same text. The driver requests the text again before an
-    /// approved call starts; if it differs, people have to approve again.
+    /// Describes the effects of a call for its approvers, if [`ToolTraits::previews`]: a diff, a plan or a price. The
+    /// preview must have no effects, and the same state must give the same text. The driver requests the text again
+    /// before an approved call starts. If the text differs, people have to approve again.
     async fn preview(&self, _context: CallContext, _arguments: Value) -> Result<String, String> {
         Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
     }
 
-    /// Runs one call. `arguments` match the schema. The driver contains panics and hangs, and on a multi-threaded
-    /// runtime also a call that blocks its thread. Such a call, once killed, runs on until its next await point.
+    /// Runs one call. `arguments` match the schema. The driver contains panics and hangs,
+    /// and on a multi-threaded runtime also a call that blocks its thread. A call that
+    /// blocks its thread continues after its timeout until its next await point.
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome;
 
     /// Notifies the tool that a deferred or asking call will never resume, because its run has ended. The tool may
-    /// stop work that the call left elsewhere. `state` is the call's recorded state. This is best effort: it is
-    /// called once, never recorded, and omitted if the process dies.
+    /// stop work that the call started elsewhere. `state` is the call's recorded state. The notification is best
+    /// effort: it is sent once, never recorded, and omitted if the process dies.
     async fn let_go(&self, _state: &str) {}
 }
 
-/// Properties of a tool beside its spec. Set the fields that differ from [`default`](ToolTraits::default) and end
-/// with `..ToolTraits::default()`, so that new fields do not break the code.
+/// Properties of a tool in addition to its spec. Set the fields that differ from [`default`](ToolTraits::default) and
+/// end with `..ToolTraits::default()`, so that new fields do not break the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolTraits<'a> {
     /// Effect class of the calls; `None`: derived from the annotations.
@@ -98,10 +101,11 @@ pub struct ToolTraits<'a> {
     pub path_arguments: &'a [&'static str],
     /// Subject area; some modes withhold the tools of an area.
     pub area: Area,
-    /// Whether some calls only read, depending on their arguments, although the annotations do not say so. Modes that
-    /// change nothing then show the tool and refuse the other calls.
+    /// Whether some calls only read, depending on their arguments, although the annotations do not declare it. Modes
+    /// without changes then show the tool and refuse its other calls.
     pub reads_too: bool,
-    /// Whether the annotations are not trusted: those of a server, unless an administrator trusts it.
+    /// Whether the annotations are untrusted. A server's annotations
+    /// are untrusted unless an administrator trusts the server.
     pub is_untrusted: bool,
     /// Name of the server that provides the tool; `None` for an engine tool.
     pub server: Option<&'a str>,
@@ -109,12 +113,12 @@ pub struct ToolTraits<'a> {
     /// name.
     pub remote_name: Option<&'a str>,
     /// Whether the tool changes files only through the call's folder, which records each change. A call of another
-    /// tool may change files without a record unless it is pure; a restore therefore reports it.
+    /// tool may change files without a record unless the call is pure; a restore therefore reports the call.
     pub records_changes: bool,
     /// Key of the tool's state in the thread, shared by all tools with the same key. The state belongs to the
     /// journal: a fork copies it, and a rollback reverts it.
     pub keeps: Option<&'a str>,
-    /// Name of the toolset that the tool itself asks to belong to.
+    /// Name of the toolset that the tool itself requests.
     pub toolset: Option<&'a str>,
     /// Whether the tool validates its own arguments. The driver then calls it even if they do not match the schema.
     pub checks_arguments: bool,
@@ -140,10 +144,10 @@ impl ToolTraits<'_> {
 pub struct Conduct {
     /// Hints about the call's effects.
     pub annotations: Annotations,
-    /// What may be repeated after the outcome was lost.
+    /// Determines whether the call may be repeated after its outcome was lost.
     pub class: EffectClass,
-    /// Names and digests of the inputs that decide about the call beside its arguments, such as the address that it
-    /// goes to. An approval is bound to them. Must not contain digests of secrets.
+    /// Names and digests of the call's further inputs besides its arguments, such as the target address. An approval
+    /// is bound to them. Must not contain digests of secrets.
     pub added: Vec<(String, Digest)>,
 }
 
@@ -156,11 +160,12 @@ pub trait ToolSource: Send + Sync {
     /// an error.
     fn tools(&self) -> Arc<[Arc<dyn Tool>]>;
 
-    /// Returns a number that changes whenever [`ToolSource::tools`] changes. Must be cheap: it is read often.
+    /// Returns a number that changes whenever [`ToolSource::tools`]
+    /// changes. Must be cheap, because the driver reads it often.
     fn version(&self) -> u64;
 }
 
-/// Context of a call, beside its arguments.
+/// Context of a call, in addition to its arguments.
 #[derive(Clone)]
 pub struct CallContext {
     /// The tenant of the thread.
@@ -173,8 +178,8 @@ pub struct CallContext {
     pub call: CallKey,
     /// Stable id of the effect; the same for every start of the call.
     pub effect_id: EffectId,
-    /// The effect class that was recorded when the call was allowed, including an administrator's override. `None` if
-    /// there is no verdict: for a preview, and for reading another call's outcome.
+    /// The effect class that was recorded when the call was allowed, including an administrator's override. `None`
+    /// without a verdict: for a preview, and for a read of another call's outcome.
     pub class: Option<EffectClass>,
     /// Cancelled when the call should end; the driver kills the call 5 s later.
     pub cancel: CancellationToken,
@@ -184,14 +189,14 @@ pub struct CallContext {
     pub now: Timestamp,
     /// Time zone for times shown to the model, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,
-    /// The tool's state in the thread, if it has stored any. It does not change while the call runs, except under a
-    /// pure call, which may run beside other calls.
+    /// The tool's state in the thread, if the tool has stored a state. The state only changes during a pure call,
+    /// because pure calls may run in parallel with other calls.
     pub kept: Option<String>,
     /// Access to complete offloaded results, for a tool that fetches them.
     pub results: OffloadedResults,
     /// The reply to the call's question; `None` at the first start.
     pub reply: Option<ToolReply>,
-    /// The state of a deferred call that resumes; `None` at the first start, and if there is a reply.
+    /// The state of a deferred call that resumes; `None` at the first start, and if `reply` is set.
     pub resumed: Option<ToolResumed>,
     /// Sends progress to watchers. Progress is never recorded, and is lost if no watcher is connected. Each report
     /// restarts the call's timeout.
@@ -210,22 +215,22 @@ pub struct ToolReply {
 /// State of a deferred call when it resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResumed {
-    /// How often the call was deferred.
+    /// Number of times that the call was deferred.
     pub times: u32,
     /// The state that the tool returned with the deferral.
     pub state: Option<String>,
 }
 
-/// A request to resume a call later. Until then the call holds no task, memory or process. A call may be deferred
+/// A request to resume a call later. During the delay the call has no task, memory or process. A call may be deferred
 /// 10,000 times, for at most a year each; a longer delay is cut to a year.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {
     /// Delay in milliseconds.
     pub after_ms: u64,
-    /// Data that the tool gets back when it resumes; recorded in the journal.
+    /// Data that the tool gets back when the call resumes; recorded in the journal.
     pub state: Option<String>,
-    /// What may be repeated of the rest of the call if its outcome is lost. A call that only polls work started
-    /// elsewhere returns [`Rest::Repeatable`], whatever its effect class.
+    /// Determines whether the rest of the call may be repeated if its outcome is lost. A call that only polls work
+    /// that was started elsewhere returns [`Rest::Repeatable`], with any effect class.
     pub rest: Rest,
 }
 
@@ -234,7 +239,7 @@ pub struct Deferral {
 pub struct Ask {
     /// A question, a sign-in or a hand-off.
     pub kind: InterruptKind,
-    /// Whose answer counts, and what happens on expiry.
+    /// The approvers, and the action on expiry.
     pub terms: Terms,
     /// Data that the tool gets back with the reply; recorded in the journal.
     pub state: Option<String>,
@@ -265,13 +270,13 @@ pub enum ToolOutcome {
     Done(ToolOutput),
     /// The call needs a reply from people. The driver starts it again with the reply.
     Ask(Box<Ask>),
-    /// The call resumes later: the driver starts it again at that time. If its run is cancelled meanwhile, the driver
-    /// does not start it, and the call is in doubt unless it is pure.
+    /// The call resumes later: the driver starts it again at that time. If the run is cancelled before, the driver
+    /// does not start the call, and the call is in doubt unless it is pure.
     Defer(Box<Deferral>),
-    /// The call was sent and got no answer, so that its outcome is unknown. The effect class decides what follows, as
-    /// after a killed call. A deferred call is not resumed to find out.
+    /// The call was sent and got no answer, so its outcome is unknown. The effect class decides whether the call is
+    /// repeated, as after a killed call. A deferred call is not resumed to reveal the outcome.
     Unknown {
-        /// Why there is no answer.
+        /// The reason for the missing answer.
         reason: String,
     },
 }
@@ -287,12 +292,12 @@ impl ToolOutcome {
         ToolOutput::error(text).into()
     }
 
-    /// Returns an error because the tool's backend is unavailable: the call did nothing.
+    /// Returns an error because the tool's backend is unavailable and the call had no effect.
     pub fn unavailable(text: impl Into<String>) -> Self {
         ToolOutput::unavailable(text).into()
     }
 
-    /// Asks people first.
+    /// Asks people a question before the call continues.
     pub fn ask(ask: Ask) -> Self {
         Self::Ask(Box::new(ask))
     }
@@ -326,15 +331,15 @@ impl From<ToolOutput> for ToolOutcome {
 /// A call's answer for the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// Parts in display order. The driver drops the last ones if a result has too many.
+    /// Parts in display order. The driver drops the last parts if a result has too many.
     pub parts: Vec<OutputPart>,
     /// Whether the answer reports an error.
     pub error: bool,
-    /// New state of the tool in the thread, at most 256 KiB; `None` leaves it unchanged. It is recorded together with
-    /// the answer or not at all, so that a call without other effects may be repeated.
+    /// New state of the tool in the thread, at most 256 KiB; `None` leaves it unchanged. The state is recorded
+    /// together with the answer or not at all, so that a call without other effects may be repeated.
     pub keep: Option<String>,
-    /// Whether the call did nothing because the tool's backend is unavailable. The run then lists the tool as
-    /// missing.
+    /// Whether the call had no effect because the tool's backend
+    /// is unavailable. The run then lists the tool as missing.
     pub unavailable: bool,
 }
 
@@ -371,7 +376,7 @@ impl ToolOutput {
         self.keep = Some(value.into());
         self
     }
-    /// Creates an error because the tool's backend is unavailable: the call did nothing.
+    /// Creates an error because the tool's backend is unavailable and the call had no effect.
     pub fn unavailable(text: impl Into<String>) -> Self {
         Self { unavailable: true, ..Self::error(text) }
     }

@@ -2,7 +2,7 @@
 //! undone.
 //!
 //! The origin's folder is only read. The copy is complete before the new thread's journal is appended, and that
-//! append creates the thread. A process that dies before it leaves a folder without a thread.
+//! append creates the thread. A process that dies before the append leaves a folder without a thread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -22,13 +22,14 @@ use crate::error::EngineError;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{CopyError, CopyLimits, FolderContent, FolderError, Now, WorkingFolder};
 
-/// Maximum lag of a file's timestamp behind its change: file systems use a clock with ticks of at most 10 ms.
+/// Maximum delay between the time of a change and the file's
+/// timestamp: file systems use a clock with ticks of at most 10 ms.
 const FILE_TIME_LAG: Duration = Duration::from_millis(10);
 
-/// How much before the threshold of "modified after the event" restored files are dated.
+/// Difference between the timestamp of restored files and the threshold of "modified after the event".
 const OLDER: Duration = Duration::from_millis(1);
 
-/// What the history says about files.
+/// The information about files in the history.
 struct Plan {
     /// Files that were changed after the event.
     undo: BTreeMap<String, Changed>,
@@ -41,7 +42,7 @@ struct Plan {
     unseen: Restored,
 }
 
-/// A file as recorded changes left it.
+/// A file with the content from its last recorded change.
 struct LeftFile {
     contents: HashSet<Option<Digest>>,
     sizes: HashSet<u64>,
@@ -61,7 +62,7 @@ impl Engine {
         by: Principal,
         folder: Option<String>,
     ) -> Result<ForkedThread, EngineError> {
-        // No call starts in the origin while its folder is read.
+        // Prevents calls in the origin while its folder is read.
         let _aside = self.set_aside(origin, is_at_rest).await?;
         let row = self.thread(origin).row().await?;
         let fork = self.fork_of(&row, at, by, folder);
@@ -108,7 +109,7 @@ impl Engine {
         Fork { thread: self.fresh_thread(), until, by, folder, title: row.view.title.clone() }
     }
 
-    /// Returns the folder to copy; `None` if all threads share one, or the thread has none.
+    /// Returns the folder to copy; `None` if all threads share one folder, or the thread has no folder.
     async fn copied_folder(&self, row: &ThreadRow) -> Result<Option<Arc<WorkingFolder>>, EngineError> {
         let folders = &self.services.folders;
         if !folders.are_separate() {
@@ -121,7 +122,7 @@ impl Engine {
         if self.services.folders.shared().is_some() { ForkFolder::Shared } else { ForkFolder::Empty }
     }
 
-    /// Reads from the journal which files to restore.
+    /// Determines the files to restore from the journal.
     async fn plan(&self, thread: &ThreadId, at: Seq, prepared: &PreparedFork) -> Result<Plan, EngineError> {
         let done = self.since(thread, at).await?;
         let unseen = self.unseen(&done);
@@ -212,9 +213,10 @@ impl Engine {
 
 impl FilesHandle<'_> {
     /// Forks a thread like [`ThreadHandle::fork`](crate::ThreadHandle::fork), and gives the new thread a folder with
-    /// the files as they were at the event. The folder is a copy of the origin's in which recorded changes after `at`
-    /// are undone. `folder` is recorded as the new thread's folder. [`Builder::folders`](crate::Builder::folders)
-    /// must return an empty folder for it, or the origin's, which is then shared and not changed.
+    /// the files as they were at the event. The folder is a copy of the origin's folder in which recorded changes
+    /// after `at` are undone. `folder` is recorded as the new thread's folder.
+    /// [`Builder::folders`](crate::Builder::folders) must return an empty folder for it, or the origin's folder,
+    /// which is then shared and not changed.
     ///
     /// The origin's folder is never changed. Fails without creating anything while a call of the origin is in flight,
     /// and if the folder exceeds [`CopyLimits::default`].
@@ -226,7 +228,7 @@ impl FilesHandle<'_> {
     ) -> Result<ForkedThread, EngineError> {
         let Self { engine, id: thread } = self;
         let (engine, origin) = (engine.clone(), thread.clone());
-        // In its own task, so that a dropped caller leaves no partial copy behind.
+        // The fork runs in its own task, so that a dropped caller leaves no partial copy behind.
         let fork = tokio::spawn(async move { engine.fork_whole(&origin, at, by, folder).await });
         fork.await.unwrap_or_else(|error| {
             Err(EngineError::Stopped {
@@ -255,16 +257,16 @@ impl FilesHandle<'_> {
     }
 }
 
-/// Why a folder was not filled.
+/// The reason why a folder was not filled.
 enum Unfilled {
-    /// Nothing was written into it.
+    /// No entry was written into the folder.
     Untouched(EngineError),
-    /// It contains a part of the copy.
+    /// The folder contains a part of the copy.
     Begun(EngineError),
 }
 
 /// Whether no call of a thread is in flight, so that its folder can be read. A run that waits for a person or a time
-/// changes no file before it resumes.
+/// changes no files before it resumes.
 fn is_at_rest(status: ThreadStatus) -> bool {
     match status {
         ThreadStatus::Idle | ThreadStatus::Waiting | ThreadStatus::Sleeping => true,
@@ -290,7 +292,7 @@ fn left_by(events: &[Event]) -> BTreeMap<String, LeftFile> {
     }
     let left = last.into_iter().map(|(path, (change, call))| {
         let mut contents = HashSet::from([change.after.digest()]);
-        // A change is recorded before it is made. Without success of its call, it may not have been made.
+        // A change is recorded before the call makes it. If the call did not succeed, the change may be missing.
         if !succeeded.contains(&call) {
             contents.extend(known_of(&change.before));
         }
@@ -310,7 +312,7 @@ async fn content(folder: &Arc<WorkingFolder>, since: SystemTime) -> Result<Folde
     })
 }
 
-/// Returns files whose content differs from what recorded changes left in them. Blocks.
+/// Returns files whose content differs from the content of their last recorded change. Blocks.
 fn differing(folder: &WorkingFolder, left: BTreeMap<String, LeftFile>) -> Vec<UnrestoredFile> {
     let look = |path: &str, left: &LeftFile| -> Result<(), String> {
         let found = folder.resolve(path).map_err(|error| error.to_string())?;
@@ -334,7 +336,8 @@ fn differing(folder: &WorkingFolder, left: BTreeMap<String, LeftFile>) -> Vec<Un
     differs.collect()
 }
 
-/// Dates restored files before the event; a later fork would otherwise consider them changed after it. Blocks.
+/// Sets the timestamps of restored files before the event. Otherwise a
+/// later fork would consider these files changed after the event. Blocks.
 fn date(folder: &WorkingFolder, paths: &[String], at: SystemTime) {
     for path in paths {
         let opened = folder.resolve(path).and_then(|path| folder.open_file(&path));

@@ -9,7 +9,7 @@ use windlass_machine::{FileImage, ThreadId};
 
 use super::{FileFate, Restored, RestoredFile, UnseenCall, size_of};
 
-/// Maximum number of files reported individually.
+/// Maximum number of files that are reported individually.
 const MAX_NAMED: usize = 1_000;
 
 /// The result of a fork.
@@ -18,14 +18,14 @@ const MAX_NAMED: usize = 1_000;
 pub struct ForkedThread {
     /// Id of the new thread.
     pub thread: ThreadId,
-    /// Report on its folder.
+    /// Report on the folder of the new thread.
     pub files: ForkFiles,
 }
 
 /// Report on the folder of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ForkFiles {
-    /// How the folder relates to the origin's.
+    /// Relation of the folder to the origin's folder.
     pub folder: ForkFolder,
     /// Files whose recorded changes after the event were undone.
     pub restored: Vec<RestoredFile>,
@@ -47,7 +47,7 @@ pub enum ForkFolder {
     Copied,
     /// The origin's folder, unchanged.
     Shared,
-    /// A folder without files of the origin, or none.
+    /// A folder without files of the origin, or no folder.
     Empty,
 }
 
@@ -56,23 +56,23 @@ pub enum ForkFolder {
 pub struct UnrestoredFile {
     /// Path relative to the folder.
     pub path: String,
-    /// Why it may differ.
+    /// The reason why the file may differ.
     pub reason: UnrestoredReason,
     /// The reason in plain language.
     pub why: String,
 }
 
-/// Why a file may differ from the history.
+/// The reason why a file may differ from the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnrestoredReason {
-    /// A command, an upload or another program changed it, and no event has its previous content.
+    /// A command, an upload or another program changed the file, and no event has its previous content.
     ChangedUnrecorded,
-    /// Its content at the event was too large to be recorded.
+    /// The content of the file at the event was too large to be recorded.
     NotRecorded,
-    /// Writing its old content failed.
+    /// Writing the old content failed.
     Failed,
-    /// It was not copied: it could not be read, or is not a file.
+    /// The entry was not copied, because it could not be read or is not a file.
     NotCopied,
 }
 

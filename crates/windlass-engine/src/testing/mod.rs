@@ -1,6 +1,6 @@
 //! Test support for programs that embed the engine, and for implementations of its ports.
 //!
-//! It has a scripted model, and suites that every store and bus must pass.
+//! The module has a scripted model, and suites that every store and bus must pass.
 
 pub mod scripted;
 pub mod suite;

@@ -1,7 +1,7 @@
-//! A model that follows a script. Its reply is a function of the request, so it needs no state, and a restarted
-//! process continues the script.
+//! A model that follows a script. The reply is a function of the request, so the model needs no state, and a
+//! restarted process continues the script.
 //!
-//! It implements the model port, not a wire protocol; the provider server covers those.
+//! The model implements the model port, not a wire protocol; the provider server covers wire protocols.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub enum Line {
     Fail(String, ModelError),
     /// A complete reply.
     Reply(Reply),
-    /// A partial text, then nothing more.
+    /// A partial text, then a stream that never continues.
     Hang(String),
     /// The stream ends without a reply, which is a defect of an adapter.
     Vanish,
@@ -45,7 +45,7 @@ impl Line {
 
 type Script = dyn Fn(&ModelCall) -> Line + Send + Sync;
 
-/// Models that follow one script, whatever their name.
+/// Models that follow one script, under any name.
 #[derive(Clone)]
 pub struct ScriptedModels {
     script: Arc<Script>,
@@ -61,13 +61,13 @@ impl ScriptedModels {
         Self { script: Arc::new(script), info: Arc::new(info), calls: Arc::default() }
     }
 
-    /// Changes the list price; `None` makes it unknown.
+    /// Sets the list price; `None` makes it unknown.
     pub fn priced(mut self, price: Option<Price>) -> Self {
         self.info = Arc::new(ModelInfo { price, ..(*self.info).clone() });
         self
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of received requests.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }

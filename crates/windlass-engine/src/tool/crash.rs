@@ -1,6 +1,6 @@
 //! Texts of panics, without the secrets that the crashed code had.
 //!
-//! The driver decides what happens to a crashed call.
+//! The driver decides whether a crashed call is repeated.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -15,12 +15,12 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "it did not say why".to_owned())
 }
 
-/// Runs a future. If it panics, the panic continues with a masked message, because its handler reports and records
-/// it.
+/// Runs a future. If the future panics, the panic continues with a masked
+/// message, because its handler reports and records the message.
 pub async fn crashing_masked<T>(work: impl Future<Output = T>, mask: impl FnOnce() -> Mask) -> T {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(done) => done,
-        // The program's own panic hook has already seen it.
+        // The program's own panic hook has already received the panic.
         Err(panic) => resume_unwind(Box::new(mask().text(&panic_text(&*panic)))),
     }
 }

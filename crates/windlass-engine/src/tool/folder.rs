@@ -1,8 +1,8 @@
 //! The working folder: a directory capability, with resolution of paths from models inside it.
 //!
-//! Every symbolic link is resolved here and then opened without following links. The checked file (inside, not
-//! protected, not the store) is therefore the opened one, even if a program swaps links meanwhile. The folder only
-//! finds, opens and replaces files. Unix only.
+//! This module resolves every symbolic link, and then opens the result without following links. The opened file is
+//! therefore the checked file (inside, not protected, not the store), even if a program replaces links in between.
+//! The folder only finds, opens and replaces files. Unix only.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -38,7 +38,7 @@ use quota::Quota;
 use temporary::Cleared;
 pub use write::Written;
 
-/// The folder that tools work in, held by a directory handle.
+/// The working folder of tools, opened as a directory handle.
 #[derive(Clone, Debug)]
 pub struct WorkingFolder {
     root: Arc<Dir>,
@@ -49,12 +49,12 @@ pub struct WorkingFolder {
     protected: Arc<ProtectedPaths>,
     /// Relative path of the engine's store, if it is inside the folder.
     store: Option<PathBuf>,
-    /// Held from reading a file to writing it, because threads that share the folder edit the same files.
+    /// Locked from the read to the write of a file, because threads that share the folder edit the same files.
     turn: Arc<Mutex<()>>,
     cleared: Arc<Cleared>,
-    /// Records each change before it is made.
+    /// Records each change before the folder makes it.
     recorder: Option<Recorder>,
-    /// Limit on the bytes that may be written.
+    /// Limit on the bytes of files in the folder.
     quota: Option<Quota>,
     /// The paths that the gate has judged, in the folder of a call.
     judged: JudgedPaths,
@@ -116,7 +116,7 @@ impl WorkingFolder {
         self
     }
 
-    /// Adds a file that tools never write, also through links. A file outside the folder has no effect.
+    /// Adds a file that file tools never write, also through links. A file outside the folder has no effect.
     pub fn with_protected_file(mut self, file: impl AsRef<Path>) -> Self {
         if let Some(inside) = self.inside(&real_path(file.as_ref())).map(Path::to_owned) {
             Arc::make_mut(&mut self.protected).add_file(&inside);
@@ -154,7 +154,7 @@ impl WorkingFolder {
 
     /// Resolves a path from a model, which is relative to the folder, or absolute and inside it.
     ///
-    /// Reads the disk, so call it where blocking is allowed.
+    /// Reads the disk, so call this method only where blocking is allowed.
     pub fn resolve(&self, given: &str) -> Result<FolderPath, FolderError> {
         let shown = || shorten(given);
         if given.is_empty() {
@@ -248,7 +248,7 @@ impl WorkingFolder {
                 .is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
     }
 
-    /// Returns the part of an absolute path below the folder, if it lies there.
+    /// Returns the part of an absolute path below the folder, if it is inside the folder.
     fn inside<'a>(&self, absolute: &'a Path) -> Option<&'a Path> {
         absolute.strip_prefix(&self.path).or_else(|_| absolute.strip_prefix(&self.canonical)).ok()
     }
@@ -338,11 +338,11 @@ fn real_path(path: &Path) -> PathBuf {
     real
 }
 
-/// Maximum length of a path: Linux's `PATH_MAX`.
+/// Maximum length of a path in bytes: Linux's `PATH_MAX`.
 const MAX_PATH_BYTES: usize = 4096;
 /// Maximum number of links in a path, as in Linux (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
-/// Maximum characters of an invalid path in an error.
+/// Maximum number of characters of an invalid path in an error.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// Opens a subdirectory without following a link.
@@ -354,7 +354,7 @@ fn open_directory_at(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
     let directory = parent.open_with(name, &options)?;
-    // Without `openat2`, cap-std follows links itself despite the flags: compare what was opened.
+    // Without `openat2`, cap-std itself follows links despite the flags: compare the opened directory with the entry.
     if !is_same(&before, &directory.metadata()?) {
         return Err(io::Error::other("it changed while it was being opened"));
     }

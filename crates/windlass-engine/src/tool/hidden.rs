@@ -1,6 +1,6 @@
 //! Tools with hidden arguments: models do not see them in the schema, and the engine fills them in at dispatch.
 //!
-//! The host program provides the values. They are passed to the tool only, and masked in its output.
+//! The host program provides the values. The engine passes the values to the tool only, and masks them in its output.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::tool::crashing_masked;
 /// Source of the values of hidden arguments.
 #[async_trait]
 pub trait HiddenArguments: Send + Sync {
-    /// Whether tools that need the values are offered in a workspace. It is called often and must not block.
+    /// Whether tools that need the values are offered in a workspace. This method is called often and must not block.
     fn is_offered(&self, workspace: &str) -> bool;
 
     /// Returns the values for a call in a workspace, by argument name. The error is for the model.
@@ -32,9 +32,9 @@ pub trait HiddenArguments: Send + Sync {
 pub struct Hidden {
     /// Name of the server.
     pub server: String,
-    /// Names of its tools, as the server or a model knows them; empty means all of them.
+    /// Names of the server's tools, as the server or a model knows them; empty means all tools.
     pub tools: Vec<Glob>,
-    /// Names of the arguments to hide, in tools that have them.
+    /// Names of the arguments to hide, in tools that have such arguments.
     pub arguments: Vec<String>,
     /// Source of the values.
     pub from: Arc<dyn HiddenArguments>,
@@ -54,7 +54,7 @@ impl Hidden {
 pub struct HiddenSource {
     inner: Arc<dyn ToolSource>,
     rules: Vec<Hidden>,
-    /// The wrapped tools of one source version, so that an unchanged tool keeps its identity.
+    /// The wrapped tools of one source version, cached so that an unchanged tool keeps its identity.
     made: Mutex<Option<Made>>,
 }
 
@@ -125,7 +125,7 @@ impl HiddenTool {
         let properties = self.inner.spec().input_schema.get("properties");
         let takes = |name: &str| properties.and_then(|all| all.get(name));
         if let Some(members) = arguments.as_object_mut() {
-            // Ignores values that the model invented for hidden arguments.
+            // Removes values that the model invented for hidden arguments.
             members.retain(|name, _| !self.names.contains(name));
             for (name, value) in values.iter().filter(|(name, _)| self.names.contains(name)) {
                 if let Some(schema) = takes(name) {
@@ -204,8 +204,8 @@ impl Tool for HiddenTool {
     }
 }
 
-/// Converts a value to the type that the argument's schema requires: a stored text may represent a number or a
-/// boolean.
+/// Converts a value to the type that the argument's schema requires,
+/// because a stored text may represent a number or a boolean.
 fn fitting(schema: &Value, text: &str) -> Value {
     let is_for = |name: &str| match schema.get("type") {
         Some(Value::Array(names)) => names.iter().any(|it| it == name),

@@ -1,6 +1,6 @@
 //! Tools in the engine: registry, toolsets, argument validation, and the working folder.
 //!
-//! The tools themselves are in other crates. The gate decides whether a call may run, and the driver runs it.
+//! The implementations of tools are in other crates. The gate decides whether a call may run, and the driver runs it.
 
 mod crash;
 mod folder;

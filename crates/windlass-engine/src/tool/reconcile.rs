@@ -1,7 +1,7 @@
 //! Reconciliation: finding the lost outcome of a call with a reading tool, its arguments, and conditions on its
 //! answer.
 //!
-//! This module calls no tool.
+//! This module calls no tools.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use super::registry::key_of;
 pub struct Reconcile {
     /// Name of the reading tool.
     pub tool: ToolName,
-    /// Its arguments, by name.
+    /// Arguments of the reading call, by name.
     #[serde(default)]
     pub arguments: BTreeMap<String, Source>,
-    /// Conditions on its answer that prove that the call was done. The answer is parsed as JSON; if that fails, it is
-    /// a JSON string.
+    /// Conditions on the answer that prove that the call took effect. The answer is parsed as JSON. If it is no valid
+    /// JSON, the conditions apply to it as a JSON string.
     pub found: Vec<Condition>,
-    /// How long to search, in milliseconds; after that the call is in doubt.
+    /// Maximum duration of the reads in milliseconds; after it the call is in doubt.
     pub wait_ms: u64,
 }
 
@@ -40,7 +40,7 @@ pub enum Source {
 }
 
 impl Reconcile {
-    /// Returns the reading call's arguments. The error names what the lost call is missing.
+    /// Returns the reading call's arguments. The error names the missing part of the lost call.
     pub(crate) fn arguments_for(&self, lost: &Value, effect: &EffectId) -> Result<Value, String> {
         let mut arguments = Map::new();
         for (name, source) in &self.arguments {
@@ -59,7 +59,7 @@ impl Reconcile {
         Ok(Value::Object(arguments))
     }
 
-    /// Whether an answer proves that the call was done.
+    /// Whether an answer proves that the call took effect.
     pub(crate) fn is_found(&self, answer: &str) -> bool {
         let value = serde_json::from_str(answer).unwrap_or_else(|_| Value::String(answer.to_owned()));
         self.found.iter().all(|condition| condition.holds(Some(&value)) == Ok(true))

@@ -1,7 +1,7 @@
 //! The registry: the tools available to agents, their catalogue, and argument validation.
 //!
-//! It rejects names and schemas that a provider would not accept when a tool is added, before a run can fail from
-//! them. It does not decide whether a call may run, and it never fetches a schema.
+//! When a tool is added, the registry rejects names and schemas that a provider would not accept, before a run can
+//! fail because of them. It does not decide whether a call may run, and never fetches a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::port::background::Background;
 use crate::port::schema::{CompiledSchema, SchemaCompiler};
 use crate::port::tool::Tool;
 
-/// Why a tool cannot be registered. Every variant is the caller's fault, and a retry does not help.
+/// The reason why a tool cannot be registered. Every variant is the caller's fault, and a retry fails again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -51,11 +51,11 @@ pub struct Registry {
 /// An administrator's settings for a tool, which override its annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Adjustment {
-    /// Effect class of its calls; `None`: the tool's own.
+    /// Effect class of the tool's calls; `None`: the class that the tool declares.
     pub effect_class: Option<EffectClass>,
-    /// Whether its annotations are trusted; `None`: as the tool says.
+    /// Whether the tool's annotations are trusted; `None`: as the tool declares.
     pub trusted: Option<bool>,
-    /// How to find a lost outcome. If set, the effect class is `reconcile`.
+    /// Configuration for finding a lost outcome. If set, the effect class is `reconcile`.
     pub reconcile: Option<Reconcile>,
 }
 
@@ -70,7 +70,7 @@ pub fn key_of(effect: &EffectId) -> String {
     format!("wl-{}", &digest[..32])
 }
 
-/// A tool with values derived from it once.
+/// A tool, with values that are derived from it once.
 pub(crate) struct Registered {
     pub tool: Arc<dyn Tool>,
     /// Description and schema as the model sees them.
@@ -82,7 +82,7 @@ pub(crate) struct Registered {
     validators: Arc<Validators>,
 }
 
-/// The compiled input schema, cached because runs validate against it many times.
+/// The compiled input schema, cached because runs validate arguments against it many times.
 struct Validators {
     compiler: Arc<dyn SchemaCompiler>,
     compiled: OnceLock<Result<Compiled, String>>,
@@ -91,11 +91,11 @@ struct Validators {
 /// A compiled schema with and without its idempotency key, because an [`Adjustment`] may switch between the two.
 struct Compiled {
     whole: Arc<dyn CompiledSchema>,
-    /// The schema without its idempotency key; `None` if it has none.
+    /// The schema without its idempotency key; `None` if the schema has no key.
     keyless: Option<Arc<dyn CompiledSchema>>,
 }
 
-/// When a tool's schema is compiled.
+/// Time at which a tool's schema is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compile {
     /// When the tool is registered.
@@ -105,7 +105,8 @@ enum Compile {
 }
 
 impl Registered {
-    /// `fills_key`: whether the engine fills in an argument that has a key's name.
+    /// Creates a registered tool. `fills_key` is whether the engine
+    /// fills in an argument with the name of an idempotency key.
     fn of(
         compiler: &Arc<dyn SchemaCompiler>,
         tool: Arc<dyn Tool>,
@@ -130,7 +131,7 @@ impl Registered {
         Self { tool, spec, key_argument, schema_digest, validators }
     }
 
-    /// Returns the validator for arguments from the model. The error says why the schema is unusable.
+    /// Returns the validator for arguments from the model. The error describes why the schema is unusable.
     fn validator(&self) -> Result<&dyn CompiledSchema, &str> {
         let compiled = self.validators.of(&self.tool.spec().input_schema)?;
         let keyless = compiled.keyless.as_ref().filter(|_| self.key_argument.is_some());
@@ -139,7 +140,7 @@ impl Registered {
 }
 
 impl Validators {
-    /// Compiles the schema on the first call. It must always be the same schema.
+    /// Compiles the schema on the first call. Every call must pass the same schema.
     fn of(&self, schema: &Value) -> Result<&Compiled, &str> {
         let compiled = self.compiled.get_or_init(|| Compiled::of(&*self.compiler, schema));
         compiled.as_ref().map_err(String::as_str)
@@ -155,7 +156,7 @@ impl Compiled {
     }
 }
 
-/// Removes the idempotency key from a schema and returns its name. Only a string argument counts.
+/// Removes the idempotency key from a schema and returns its name. Only a string argument is a key.
 fn without_key(schema: &mut Value) -> Option<String> {
     let properties = schema.get_mut("properties")?.as_object_mut()?;
     let is_text = |value: &Value| value.get("type").and_then(Value::as_str) == Some("string");
@@ -199,9 +200,9 @@ impl Registry {
     /// Adds tools whose schemas are constants of the program, like [`Registry::add`]. Each schema is only compiled
     /// when a call of its tool is first validated, because most processes call few tools or none.
     ///
-    /// The limits on schemas are checked at once. A test of the program should compile the schemas
-    /// ([`Registry::compile_all`]). If one cannot be compiled after all, every call of its tool is rejected with the
-    /// reason.
+    /// The limits on schemas are checked immediately. A test of the program should
+    /// compile the schemas ([`Registry::compile_all`]). If a schema cannot be
+    /// compiled at run time, every call of its tool is rejected with the reason.
     pub fn add_built_in(
         mut self,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
@@ -313,7 +314,7 @@ impl Registry {
         self
     }
 
-    /// Returns the effect class of a tool, without looking at arguments.
+    /// Returns the effect class of a tool, without regard to arguments.
     pub(crate) fn effect_class(&self, registered: &Registered) -> EffectClass {
         self.adjusted(registered, registered.tool.traits().effect_class(registered.tool.spec()))
     }
@@ -348,7 +349,7 @@ impl Registry {
         adjusted.unwrap_or_else(|| !registered.tool.traits().is_untrusted)
     }
 
-    /// Returns how to find the lost outcome of a tool's calls.
+    /// Returns the configuration for finding the lost outcome of a tool's calls.
     pub(crate) fn reconcile(&self, name: &str) -> Option<&Reconcile> {
         self.adjustments.get(&ToolName::from(name))?.reconcile.as_ref()
     }
@@ -358,13 +359,14 @@ impl Registry {
         self.all().filter_map(|registered| registered.tool.background()).collect()
     }
 
-    /// Returns the tool that reads offloaded results, if there is one.
+    /// Returns the tool that reads offloaded results; `None` if the registry has none.
     pub(crate) fn fetcher(&self) -> Option<&ToolName> {
         let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
         enabled.filter(|(_, registered)| registered.tool.traits().fetches).map(|(name, _)| name).next()
     }
 
-    /// Disables a name; its tool may be added before or after, or never. This overrides everything else.
+    /// Disables a name; its tool may be added before or after, or
+    /// never. Disabling takes precedence over all other settings.
     pub fn disable(mut self, name: impl Into<ToolName>) -> Self {
         self.disabled.insert(name.into());
         self
@@ -412,14 +414,14 @@ impl Registry {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    /// Validates a value against an external schema. The error says why the schema is unusable, or lists the first
-    /// five faults.
+    /// Validates a value against an external schema. The error describes
+    /// why the schema is unusable, or lists the first five faults.
     pub fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
         ValueCheck::new(&*self.schemas, schema)?.check(value)
     }
 
     /// Removes `null` members that the schema neither allows nor requires, because models write `null` for optional
-    /// arguments. Returns whether any was removed. Copies the arguments at most once.
+    /// arguments. Returns whether a member was removed. Copies the arguments at most once.
     pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
         let registered = self.enabled(name).filter(|registered| !registered.tool.traits().checks_arguments);
         let Some(Ok(validator)) = registered.map(|registered| registered.validator()) else { return false };
@@ -439,7 +441,7 @@ impl Registry {
                 nulls.retain(|member| fault.path != member.parent || *missing != member.name);
             }
         }
-        // In the original value, so that the remaining members keep their order.
+        // Remove members from the original value, so that the remaining members keep their order.
         nulls.iter().filter(|member| member.remove_from(arguments)).count() > 0
     }
 
@@ -461,14 +463,14 @@ impl Member {
         Some(Self { parent: parent.to_owned(), name: name.replace("~1", "/").replace("~0", "~") })
     }
 
-    /// Removes the member. Returns `false` if there is no such member, as for an array item.
+    /// Removes the member. Returns `false` if the member does not exist, as for an array item.
     fn remove_from(&self, value: &mut Value) -> bool {
         let members = value.pointer_mut(&self.parent).and_then(Value::as_object_mut);
         members.is_some_and(|members| members.shift_remove(&self.name).is_some())
     }
 }
 
-/// Validates the input schema of an external tool; [`Registry::add`] would reject the same ones.
+/// Validates the input schema of an external tool; [`Registry::add`] rejects the same schemas.
 pub fn check_schema(schemas: &dyn SchemaCompiler, schema: &Value) -> Result<(), String> {
     Compiled::of(schemas, schema).map(drop)
 }

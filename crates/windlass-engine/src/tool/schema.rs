@@ -1,6 +1,6 @@
 //! Limits on external JSON schemas, and validation of values against them.
 //!
-//! Size and depth are limited, and references must stay inside the schema. The schema port compiles.
+//! Size and depth are limited, and references must stay inside the schema. The schema port compiles schemas.
 
 use std::sync::Arc;
 
@@ -8,20 +8,21 @@ use serde_json::Value;
 
 use crate::port::schema::{CompiledSchema, SchemaCompiler};
 
-/// Maximum number of faults in one error: enough to repair a call, too few to fill a context window.
+/// Maximum number of faults in one error: enough for a model to repair a call, and too few to fill a context window.
 pub(super) const MAX_FAULTS: usize = 5;
 pub(super) const MAX_FAULT_CHARS: usize = 200;
 pub(super) const MAX_SHOWN_CHARS: usize = 80;
-/// Maximum size of a schema. It is sent with every model call; 256 KiB is far more than a useful schema needs.
+/// Maximum size of a schema in bytes. Every model call sends the
+/// schema; 256 KiB is far more than a useful schema needs.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
-/// Maximum nesting of a schema, because the walk below is recursive.
+/// Maximum nesting of a schema. It is limited because [`refuse_remote_references`] is recursive.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// A compiled external schema, at most 256 KiB long and 64 levels deep.
 pub struct ValueCheck(Arc<dyn CompiledSchema>);
 
 impl ValueCheck {
-    /// Compiles a schema. The error says why the schema is unusable.
+    /// Compiles a schema. The error describes why the schema is unusable.
     pub fn new(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
         check_bounds(schema)?;
         compile_checked(compiler, schema).map(Self)
@@ -45,7 +46,7 @@ pub(super) fn compile(
     compile_checked(compiler, schema)
 }
 
-/// Checks everything about an input schema except whether it compiles.
+/// Checks an input schema without compiling it.
 pub(super) fn check_arguments_schema(schema: &Value) -> Result<(), String> {
     let Some(object) = schema.as_object() else {
         return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
@@ -71,7 +72,7 @@ fn compile_checked(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Arc<
 }
 
 /// Rejects references outside the schema, at any depth. The walk does not distinguish schemas from data such as
-/// `const`: it also rejects a string under `$ref` in data, which no schema needs.
+/// `const`: it also rejects a string under `$ref` in data, because no useful schema needs one.
 fn refuse_remote_references(value: &Value, depth_left: usize) -> Result<(), String> {
     if depth_left == 0 {
         return Err(format!("it is nested more than {MAX_SCHEMA_DEPTH} levels deep"));

@@ -1,7 +1,7 @@
-//! Toolsets: groups of tools that requests contain from the start, or that the model loads.
+//! Toolsets: groups of tools. Requests contain a toolset from the start, or the model loads it.
 //!
-//! A [`Shelf`] splits a registry's tools into a few that every request contains, and the others, which two tools
-//! load. The loaded tools are stored with the thread. Nothing here calls a tool.
+//! A [`Shelf`] splits a registry's tools into tools that every request contains, and tools that the model loads with
+//! one of two loading tools. The loaded tools are stored with the thread. This module calls no tools.
 
 mod loaded;
 mod search;
@@ -19,31 +19,31 @@ use super::Registry;
 use super::registry::Registered;
 
 /// Default token budget for server tools in every request: about a twentieth of the smallest common context window,
-/// and half of what a reference system found too many. (SK-C1)
+/// and half of the number that a reference system found to be too high. (SK-C1)
 pub const SHOWN_TOKENS: u64 = 4_000;
 
 /// A group of tools. A tool belongs to the first toolset that names it. A server's tool that no toolset names belongs
-/// to the toolset that its tag names, or to one with its server's name.
+/// to the toolset that its tag names, or to a toolset with its server's name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Toolset {
-    /// Name that the model uses for it.
+    /// Name that the model uses for the toolset.
     pub name: String,
     /// Purpose of the toolset, for the model; may be empty.
     pub description: String,
-    /// Names of its tools.
+    /// Names of the toolset's tools.
     pub tools: Vec<Glob>,
-    /// Servers whose tools belong to it.
+    /// Servers whose tools belong to the toolset.
     pub servers: Vec<String>,
-    /// Tags whose tools belong to it.
+    /// Tags whose tools belong to the toolset.
     pub tags: Vec<String>,
-    /// Which of its tools every request contains.
+    /// The tools of the toolset that every request contains.
     pub shown: Shown,
 }
 
-/// Which tools of a toolset every request contains.
+/// The tools of a toolset that every request contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
-    /// None: the model loads the toolset when it needs it.
+    /// No tools: the model loads the toolset when it needs a tool.
     #[default]
     Nothing,
     /// The tools that only read.
@@ -61,7 +61,7 @@ pub(crate) struct Shelved {
     pub reads: bool,
 }
 
-/// The tools of a registry, by how a model gets them.
+/// The tools of a registry, split into shown tools and tools to load.
 #[derive(Default)]
 pub(crate) struct Shelf {
     /// The tools that every request contains, sorted by name.
@@ -87,9 +87,9 @@ impl Toolset {
 }
 
 impl Shelf {
-    /// Splits a registry's tools. Server tools that no toolset names are shown if they take at most `shown_tokens`
-    /// together. `own` are the own tools of one run; those of no server are shown, because the host program gave them
-    /// to that run.
+    /// Splits a registry's tools. Server tools that no toolset names are shown if they
+    /// take at most `shown_tokens` in total. `own` are the own tools of one run. Own tools
+    /// without a server are shown, because the host program gave them to that run.
     pub fn of(
         registry: &Registry,
         toolsets: &[Toolset],
@@ -154,8 +154,8 @@ impl Shelf {
         }
     }
 
-    /// Whether a toolset is loaded, and whether with its writing tools. If it contains a run's own tools, only what
-    /// that run has loaded counts.
+    /// Whether a toolset is loaded, and whether with its writing tools. If the toolset contains a run's own tools,
+    /// only the run's own part of the state is considered.
     fn has_loaded_set(&self, loaded: &Loaded, name: &str) -> Option<bool> {
         let has_own = self.of_toolset(name, true).any(|spec| self.own.contains(&spec.name));
         let part = if has_own { loaded.alone() } else { Some(&loaded.shared) };
@@ -206,7 +206,7 @@ impl Shelf {
             .map(|(name, text)| (&**name, &**text))
     }
 
-    /// Returns the tools of a toolset; those that write only if `writes` is set.
+    /// Returns the tools of a toolset. Tools that write are only included if `writes` is set.
     fn of_toolset(&self, name: &str, writes: bool) -> impl Iterator<Item = &ToolSpec> {
         let of = self.tools.values().filter(move |shelved| shelved.toolset == name);
         of.filter(move |shelved| writes || shelved.reads).map(|shelved| &shelved.spec)

@@ -1,10 +1,10 @@
 //! The fencing number of a thread's owner.
 //!
-//! Each claim increments it; the store rejects an append with an older one.
+//! Each claim increments the number; the store rejects an append with an older number.
 
 use serde::{Deserialize, Serialize};
 
-/// Fencing number of a thread's owner. Each claim increments it.
+/// Fencing number of a thread's owner. Each claim increments the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);

@@ -8,7 +8,7 @@ use windlass_machine::{
     Timestamp, ToolName, Totals,
 };
 
-/// Number of rows if the caller sets no limit.
+/// Maximum number of rows if the caller sets no limit.
 const DEFAULT_LIMIT: usize = 50;
 
 /// Current activity of a thread.
@@ -18,11 +18,11 @@ pub enum ThreadStatus {
     /// No run is active.
     #[default]
     Idle,
-    /// A run is active, and some of its work is in progress.
+    /// A run is active, and a step or call of it is in progress.
     Running,
     /// A run waits for an answer to an interrupt.
     Waiting,
-    /// A run resumes at the row's deadline, and nothing of it is in flight until then.
+    /// A run resumes at the row's deadline, and none of its commands is in flight before.
     Sleeping,
 }
 
@@ -33,13 +33,13 @@ pub struct ThreadView {
     pub workspace: String,
     /// The user who sent the first message. Empty while the thread has no events.
     pub owner: Principal,
-    /// Title shown in lists; `None` until one is set.
+    /// Title shown in lists; `None` until a title is set.
     pub title: Option<String>,
     /// Current activity.
     pub status: ThreadStatus,
     /// Folder that the thread's tools work in.
     pub folder: Option<String>,
-    /// When the thread next needs a driver without an outside input, by the wall clock.
+    /// Next time at which the thread needs a driver without an outside input, by the wall clock.
     pub deadline: Option<Timestamp>,
     /// Number of open interrupts.
     pub interrupts: u32,
@@ -60,14 +60,14 @@ pub struct ThreadAsks {
     pub run: RunId,
     /// Start time of the run.
     pub run_started_at: Timestamp,
-    /// Its open interrupts, with their calls.
+    /// The run's open interrupts, with their calls.
     pub interrupts: Vec<AskedCall>,
 }
 
 /// An open interrupt with the call that it concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedCall {
-    /// The interrupt as the machine's state holds it.
+    /// The interrupt from the machine's state.
     pub asked: Asked,
     /// When the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
@@ -116,7 +116,7 @@ pub struct RunView {
     pub started_at: Timestamp,
     /// When the run ended.
     pub finished_at: Option<Timestamp>,
-    /// What the run has used.
+    /// Usage of the run.
     pub totals: Totals,
 }
 
@@ -137,13 +137,13 @@ pub struct ThreadRow {
 /// Numbers of threads with an active run, by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounts {
-    /// Threads with an active run that neither waits nor sleeps.
+    /// Number of threads with an active run that neither waits nor sleeps.
     pub running: u64,
-    /// Threads whose run waits for an answer.
+    /// Number of threads whose run waits for an answer.
     pub waiting: u64,
-    /// Threads whose run sleeps until a deadline.
+    /// Number of threads whose run sleeps until a deadline.
     pub sleeping: u64,
-    /// Open interrupts of all threads.
+    /// Number of open interrupts of all threads.
     pub interrupts: u64,
 }
 
@@ -217,7 +217,7 @@ pub struct RunQuery {
     pub from: Option<Timestamp>,
     /// Only runs that started before this time.
     pub until: Option<Timestamp>,
-    /// Only runs after this one in the list, by start time and id: the cursor of the next page.
+    /// Only runs after this run in the list, by start time and id: the cursor of the next page.
     pub before: Option<(Timestamp, RunId)>,
     /// Maximum number of rows; 0 means 50.
     pub limit: usize,

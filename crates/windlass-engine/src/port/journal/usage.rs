@@ -7,7 +7,7 @@ use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
 use super::StoreError;
 
-/// Maximum number of buckets in a query; more than a chart shows.
+/// Maximum number of buckets in a query. A chart shows fewer.
 const BUCKETS_MAX: u64 = 10_000;
 
 /// Filters for usage sums, and the size of their time buckets.
@@ -49,9 +49,9 @@ impl UsageQuery {
 pub struct Usage {
     /// Sums, ordered by bucket, model, agent and owner. A bucket without runs has no row.
     pub rows: Vec<UsageRow>,
-    /// Number of threads with runs in each bucket, by the bucket's start. A thread counts once per bucket.
+    /// Number of threads with runs in each bucket, by the bucket's start. A thread is counted once per bucket.
     pub threads_by_bucket: Vec<(Timestamp, u64)>,
-    /// Number of threads with runs in the whole time; each counts once.
+    /// Number of threads with runs in the whole time; each thread is counted once.
     pub threads: u64,
 }
 
@@ -68,21 +68,21 @@ pub struct UsageRow {
     pub owner: Principal,
     /// Number of runs.
     pub runs: u64,
-    /// Number of threads with such runs. A thread with several models or agents counts in several rows.
+    /// Number of threads with such runs. A thread with several models or agents is counted in several rows.
     pub threads: u64,
-    /// Prompt tokens including cached ones, as far as providers reported them.
+    /// Prompt tokens including cached ones, if providers reported them.
     pub input: u64,
-    /// Generated tokens, as far as providers reported them.
+    /// Generated tokens, if providers reported them.
     pub output: u64,
-    /// Prompt tokens read from a cache, as far as providers reported them.
+    /// Prompt tokens read from a cache, if providers reported them.
     pub cached: u64,
     /// Sum of the known costs.
     pub cost: MicroUsd,
-    /// Number of runs with unknown cost; `cost` includes nothing of them.
+    /// Number of runs with unknown cost; `cost` does not include these runs.
     pub cost_unknown: u64,
-    /// Calls that were dispatched after people approved them.
+    /// Number of calls that were dispatched after people approved them.
     pub approved: u64,
-    /// Calls that people denied.
+    /// Number of calls that people denied.
     pub denied: u64,
     /// Sum of the times to the first fragment, in milliseconds.
     pub ttft_ms: u64,

@@ -1,6 +1,6 @@
 //! Cases of the blob port: small and large bytes, alone and with an append.
 //!
-//! How a store places them internally is not tested.
+//! The suite does not test how a store places blobs internally.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ async fn a_thread_names_the_blobs_of_its_own_events_and_inputs(journal: &dyn Jou
     batch.events = vec![recorded(Fact::ToolKept { call, name: "tasks".to_owned(), value })].into();
     batch.blobs = vec![(blob.clone(), bytes)];
     journal.append(batch).await.unwrap();
-    // A text or value that looks like a reference is not one.
+    // A text or value that looks like a reference does not reference a blob.
     let quoted = serde_json::to_string(&blob).unwrap();
     let question = Question { params: Some(json!({ "blob": blob })), ..Question::default() };
     let reply = Reply { values: Some(json!({ "blob": blob })), ..Reply::default() };

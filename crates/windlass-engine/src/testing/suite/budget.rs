@@ -1,4 +1,4 @@
-//! Cases of budgets: no append uses more than is available, and a retried append books once.
+//! Cases of budgets: no append uses more than the available amount, and a retried append books once.
 //!
 //! A rejected reservation leaves no trace of its batch.
 
@@ -149,7 +149,7 @@ pub(super) async fn the_same_append_reserves_once(subject: JournalSubject) {
     let mut first = batch(&thread(), start, &["a"]);
     first.reserve = vec![draws("one", &[("usd", 10, 6)])];
     journal.append(first.clone()).await.unwrap();
-    // As after a lost response: the position shows that the batch was written.
+    // This repetition occurs after a lost response: the position shows that the batch was written.
     let again = journal.append(first).await.unwrap_err();
     assert!(matches!(again, AppendError::Conflict { head: Seq(1) }), "{again:?}");
     assert_eq!(standings(&*journal).await, [standing("usd", 0, 6)]);
@@ -172,7 +172,7 @@ pub(super) async fn a_settled_key_stays_settled(subject: JournalSubject) {
     let reserve = || vec![draws("one", &[("usd", 10, 6)])];
     journal.append(booking(&thread(), start, vec![], reserve())).await.unwrap();
     journal.append(booking(&thread(), start, vec![settle("one", &[("usd", 4)])], vec![])).await.unwrap();
-    // Neither a second reservation nor a second settlement of the key counts, not even in the same batch.
+    // A second reservation or settlement of a key has no effect, not even in the same batch.
     let settles = vec![settle("one", &[("usd", 3)]), settle("two", &[]), settle("two", &[("usd", 1)])];
     let reserves = [reserve(), vec![draws("two", &[("usd", 10, 1)])]].concat();
     journal.append(booking(&thread(), start, settles, reserves)).await.unwrap();
@@ -213,7 +213,7 @@ pub(super) async fn settles_come_before_reserves(subject: JournalSubject) {
     let start = claimed(&*journal, &thread()).await;
     let first = vec![draws("one", &[("usd", 10, 10)])];
     journal.append(booking(&thread(), start, vec![], first)).await.unwrap();
-    // The second reservation only fits because the first one used less than it reserved.
+    // The second reservation only fits because the first used less than its reserved amount.
     let (settles, reserves) = (vec![settle("one", &[("usd", 4)])], vec![draws("two", &[("usd", 10, 6)])]);
     journal.append(booking(&thread(), start, settles, reserves)).await.unwrap();
     assert_eq!(standings(&*journal).await, [standing("usd", 4, 6)]);
@@ -292,7 +292,7 @@ pub(super) async fn a_deleted_thread_frees_what_it_reserved(subject: JournalSubj
     assert_eq!(standings(&*journal).await, [standing("calls", 0, 0), standing("usd", 5, 7)]);
     assert_eq!(journal.open_reservations(&thread()).await.unwrap(), []);
     assert_eq!(journal.open_reservations(&other).await.unwrap().len(), 1);
-    // A new thread with the same id starts without the old one's keys.
+    // A new thread with the same id starts without the old thread's keys.
     let again = claimed(&*journal, &thread()).await;
     journal
         .append(booking(&thread(), again, vec![], vec![draws("three", &[("usd", 100, 2)])]))

@@ -98,7 +98,7 @@ async fn a_follower_that_reads_a_reply_gets_its_end(bus: &dyn Bus) {
     for expected in [fragment(3, 2), fragment(3, 3), appended] {
         assert_eq!(*next(&mut follower).await, expected);
     }
-    // A later follower reads the recorded reply, even while the first one is still reading.
+    // A later follower reads the recorded reply, even while the first follower is still reading.
     let mut later = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&thread(), fragment(9, 1));
     for follower in [&mut follower, &mut later] {
@@ -128,7 +128,7 @@ async fn a_follower_resumes_in_the_middle(bus: &dyn Bus) {
         bus.publish(&thread(), fragment(3, number));
     }
     let after = |seq: u64, delta: u64| Position { seq: Seq(seq), delta };
-    // Positions in the running generation, also one after a later event.
+    // Positions in the running generation, also a position after a later event.
     let mut same = [after(3, 7), after(5, 7)].map(|after| bus.follow(&thread(), after, Backlog::Fragments));
     // A position in an earlier generation.
     let mut older = bus.follow(&thread(), after(2, 7), Backlog::Fragments);
@@ -187,7 +187,7 @@ async fn what_is_no_longer_there_one_by_one_comes_as_a_whole(bus: &dyn Bus) {
     for number in MANY - 2..=MANY + 1 {
         assert_eq!(*next(&mut newest).await, fragment(3, number));
     }
-    // Each fragment is delivered once, whether or not the snapshot includes the last one.
+    // Each fragment is delivered once, whether or not the snapshot includes the last fragment.
     let (told, number) = told(&*next(&mut follower).await);
     assert_eq!(told, words(number));
     assert!(number >= MANY, "{number}");

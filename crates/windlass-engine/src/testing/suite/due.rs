@@ -1,4 +1,4 @@
-//! Threads that need a driver are found and claimed atomically.
+//! Cases of [`Journal::claim_due`]: threads that need a driver are found and claimed atomically.
 //!
 //! Waiting and sleeping threads, and threads held by a live node, are skipped.
 

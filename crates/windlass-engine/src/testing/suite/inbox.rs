@@ -1,6 +1,6 @@
-//! Inputs from outside the owner's process.
+//! Cases of the inbox: inputs from outside the owner's process.
 //!
-//! Each is consumed once, and its outcome is kept.
+//! Each input is consumed once, and its outcome is kept.
 
 use windlass_machine::{
     Agent, Input, InputId, Limits, Message, ModelSettings, NewMessage, Principal, Reject, Role, RunId,
@@ -80,7 +80,7 @@ pub(super) async fn an_inbox_has_room_for_so_many(subject: JournalSubject) {
         "{refused:?}"
     );
     assert_eq!(journal.posted(&thread(), &"more".into()).await.unwrap(), None);
-    // A pending input with this id already has its place, and other threads have their own limit.
+    // A pending input with this id does not count again towards the limit, and other threads have their own limit.
     let known = journal.post(&thread(), &"m7".into(), &titled("again")).await.unwrap();
     assert_eq!(known, Posted::Waiting);
     claimed(&*journal, &"thread-2".into()).await;

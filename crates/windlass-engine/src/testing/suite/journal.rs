@@ -1,4 +1,4 @@
-//! Threads, appends, ownership, snapshots and deletion.
+//! Cases of threads, appends, ownership, snapshots and deletion.
 //!
 //! A rejected append leaves no trace, and a stale owner is always rejected.
 
@@ -160,7 +160,7 @@ pub(super) async fn a_thread_is_made_by_its_first_append(subject: JournalSubject
     assert_eq!(subject.first.append(first.clone()).await.unwrap(), Seq(1));
     assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));
     assert_eq!(subject.first.append(batch(&thread(), head(1, 1), &["b"])).await.unwrap(), Seq(2));
-    // An append that claims a new thread cannot take over an existing one.
+    // An append that claims a new thread cannot take over an existing thread.
     for other in [subject.first, subject.second] {
         let refused = other.append(first.clone()).await.unwrap_err();
         assert!(matches!(refused, AppendError::Fenced { current: Epoch(1) }), "{refused:?}");
@@ -170,7 +170,7 @@ pub(super) async fn a_thread_is_made_by_its_first_append(subject: JournalSubject
 
 pub(super) async fn a_released_thread_is_taken(subject: JournalSubject) {
     let start = claimed(&*subject.first, &thread()).await;
-    // A release with an older epoch, or by another node, changes nothing.
+    // A release with an older epoch, or by another node, has no effect.
     subject.first.release(&thread(), Epoch(0)).await.unwrap();
     subject.second.release(&thread(), start.epoch).await.unwrap();
     assert!(matches!(subject.second.claim(&thread()).await.unwrap(), Claim::Held { .. }));

@@ -1,6 +1,6 @@
-//! Claims with leases, which end unless they are renewed.
+//! Cases of claims with leases, which end unless they are renewed.
 //!
-//! For stores that cannot detect the end of a process.
+//! They apply to stores that cannot detect the end of a process.
 
 use windlass_machine::{Seq, ThreadId};
 

@@ -1,6 +1,6 @@
-//! List views and their filters.
+//! Cases of list views and their filters.
 //!
-//! They must agree with the append that wrote them.
+//! The views must agree with the append that wrote them.
 
 use windlass_machine::{ForkPoint, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
@@ -285,7 +285,7 @@ pub(super) async fn queued_runs_are_found_by_id_alone(subject: JournalSubject) {
 pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
     let journal = &*subject.first;
     for (thread, owner, workspace, runs) in [
-        // Of the two that start at the same time, the second has the smaller id.
+        // Of the two runs that start at the same time, the second has the smaller id.
         ("t1", "alice", "one", vec![("r1", 10, true), ("r9", 20, true), ("r2", 20, false)]),
         ("t2", "alice", "two", vec![("r3", 20, true), ("r4", 40, true)]),
         ("t3", "bob", "one", vec![("r5", 15, true), ("r6", 30, false)]),

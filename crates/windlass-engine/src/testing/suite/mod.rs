@@ -1,6 +1,6 @@
 //! Test suites that every implementation of a port must pass, including fault cases.
 //!
-//! A suite panics with the case's name at the first difference. It needs a tokio runtime.
+//! A suite panics with the case's name at the first difference. A suite needs a tokio runtime.
 
 mod blob;
 mod budget;

@@ -1,6 +1,6 @@
-//! Records: compare and swap, several at once, and with an append.
+//! Cases of records: compare and swap, several changes at once, and changes with an append.
 //!
-//! A change whose expectation fails changes nothing.
+//! A change whose expectation fails has no effect.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ async fn a_record_comes_back(subject: RecordsSubject) {
     let found = subject.second.get("grant", "a").await.unwrap().expect("the record");
     assert_eq!(found, wanted);
     assert_eq!(found.value.to_string(), said.to_string(), "in the same order");
-    // The same key of another kind, or in other case, is another record.
+    // The same key with another kind, or in another letter case, is another record.
     assert_eq!(records.get("mode", "a").await.unwrap(), None);
     assert_eq!(records.get("grant", "A").await.unwrap(), None);
     subject.clock.advance_ms(5);
@@ -190,7 +190,7 @@ async fn changes_are_made_all_or_none(subject: RecordsSubject) {
         assert_eq!(value(&*subject.second, "c").await, None);
         assert_eq!(newest(&*records).await, counted);
     }
-    // The changes apply in order: each sees the results of the previous ones.
+    // The changes apply in order: each change sees the results of the previous changes.
     let twice = vec![
         delete("a", Expect::Version(a)),
         put("a", 3, Expect::Absent),
@@ -302,7 +302,7 @@ async fn every_change_is_counted(subject: RecordsSubject) {
     assert_eq!(counted().await, 2);
     records.delete("grant", "a", Expect::Any).await.unwrap();
     assert_eq!(counted().await, 3);
-    // Nothing existed any more, so nothing changed.
+    // The record no longer existed, so this deletion is no change.
     records.delete("grant", "a", Expect::Any).await.unwrap();
     assert_eq!(counted().await, 3);
 }

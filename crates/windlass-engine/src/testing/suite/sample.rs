@@ -1,6 +1,6 @@
 //! Small batches and events for the suites.
 //!
-//! Their content has no meaning; only their positions matter.
+//! The content has no meaning; the suites only check positions.
 
 use serde_json::json;
 use windlass_machine::{Event, Fact, Seq, ThreadId, Timestamp};

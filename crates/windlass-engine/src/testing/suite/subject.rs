@@ -1,6 +1,6 @@
 //! The subject of the journal port's cases.
 //!
-//! A program creates one for each case.
+//! A program creates a subject for each case.
 
 use std::sync::Arc;
 
@@ -15,6 +15,6 @@ pub struct JournalSubject {
     pub second: Arc<dyn Journal>,
     /// Clock of both nodes.
     pub clock: Arc<ManualClock>,
-    /// Ends the first node like the death of its process. It is called after `first` was dropped.
+    /// Ends the first node like the death of its process. The suite calls this function after it has dropped `first`.
     pub end_first: Box<dyn FnOnce() + Send>,
 }

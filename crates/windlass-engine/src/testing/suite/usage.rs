@@ -1,4 +1,4 @@
-//! Usage sums by time bucket, model and agent.
+//! Cases of usage sums by time bucket, model and agent.
 //!
 //! The cases compare whole reports, so that a value in the wrong field or row fails.
 
@@ -11,7 +11,7 @@ use crate::port::journal::{
     Batch, Head, Journal, RunView, StoreError, ThreadStatus, ThreadView, Usage, UsageQuery, UsageRow,
 };
 
-/// A run of `demo/a` by agent `one` that ended after 100 ms; all its figures are distinct.
+/// Creates a run of `demo/a` by agent `one` that ended after 100 ms; all its figures are distinct.
 fn run(id: &str, started_at: u64) -> RunView {
     let usage = windlass_machine::Usage {
         input: Some(1_000),
@@ -50,7 +50,7 @@ async fn put(journal: &dyn Journal, thread: &str, (owner, workspace): (&str, &st
     journal.append(batch).await.unwrap();
 }
 
-/// The sum of this many of the runs above, in Alice's threads.
+/// Returns the usage sum of the given number of such runs, in Alice's threads.
 fn sum(bucket: u64, model: &str, agent: &str, (runs, threads): (u64, u64)) -> UsageRow {
     UsageRow {
         bucket: Timestamp(bucket),
@@ -178,7 +178,7 @@ struct Twin {
 impl Twins<'_> {
     /// Returns a random number below a bound.
     fn below(&mut self, bound: u64) -> u64 {
-        // The generator of Knuth's MMIX; its upper bits are the good ones.
+        // The generator of Knuth's MMIX; its upper bits are more random than its lower bits.
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % bound
@@ -234,7 +234,7 @@ impl Twins<'_> {
         }
     }
 
-    /// Starts a run of a thread, changes one, or deletes the thread.
+    /// Starts a run of a thread, changes a run, or deletes the thread.
     async fn step(&mut self) {
         let nth = self.below(self.threads.len() as u64) as usize;
         let (known, what) = (self.threads[nth].runs.len() as u64, self.below(20));

@@ -1,7 +1,7 @@
 //! Changes of files, reported before they are made so that the old content can be kept.
 //!
-//! This module stores nothing: the recorder decides whether a change may be made. Changes that bypass the folder,
-//! such as those of commands, are not reported.
+//! This module stores no contents: the recorder decides whether a change may be made. Changes that bypass the folder,
+//! such as changes by commands, are not reported.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use windlass_machine::Digest;
 
 use super::{FolderError, FolderPath, WorkingFolder, io_error, show};
 
-/// Maximum size of a file whose old content is kept: tools edit text, and the store is not a disk backup.
+/// Maximum size in bytes of a file whose old content is kept: tools edit text, and the store is not a disk backup.
 const FILE_KEPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Records the old content of files before they are changed. May block. An error prevents the change.
@@ -23,7 +23,7 @@ pub trait ChangeRecorder: Send + Sync {
     fn changing(&self, change: Changing) -> Result<(), String>;
 }
 
-/// A change that is about to be made.
+/// A change that a tool is about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changing {
     /// Path relative to the folder, with every link resolved.
@@ -37,7 +37,7 @@ pub struct Changing {
 /// The entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFound {
-    /// There is no entry.
+    /// The path has no entry.
     Missing,
     /// A file, with its permissions.
     File {
@@ -56,11 +56,11 @@ pub enum FileFound {
 /// The present content of a path, compared with sizes of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Now {
-    /// There is no file.
+    /// The path has no file.
     Missing,
     /// A file with this digest.
     File(Digest),
-    /// A file whose size is none of those searched for.
+    /// A file with another size.
     Other,
 }
 
@@ -94,11 +94,11 @@ impl WorkingFolder {
         if bytes.len() as u64 > FILE_KEPT_MAX_BYTES {
             return Ok(FileFound::TooLarge { size_bytes: metadata.size().max(bytes.len() as u64) });
         }
-        // Only permission bits: a restored file does not get a set-user bit.
+        // Record only permission bits: a restored file does not get a set-user bit.
         Ok(FileFound::File { bytes: bytes.into(), mode: metadata.permissions().mode() & 0o777 })
     }
 
-    /// Returns the digest of the file at a path. A file of another size than these is not read.
+    /// Returns the digest of the file at a path. A file whose size is not in `sizes` is not read.
     pub(crate) fn digest_of(&self, path: &FolderPath, sizes: &HashSet<u64>) -> Result<Now, FolderError> {
         let mut file = match self.open_file(path) {
             Ok(file) => file,

@@ -1,9 +1,9 @@
 //! Copies a folder's tree into an empty folder, within limits. Files share their blocks if the file system supports
 //! it.
 //!
-//! Links are copied as links and not followed; an absolute link into the old folder points into the new one. Pipes,
-//! sockets, devices and unreadable entries are skipped and reported. Owners, extended attributes and hard links
-//! between files are not preserved.
+//! Links are copied as links and not followed; an absolute link into the old folder points into the new folder.
+//! Pipes, sockets, devices and unreadable entries are skipped and reported. Owners, extended attributes and hard
+//! links between files are not preserved.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -18,23 +18,24 @@ use thiserror::Error;
 use super::temporary::is_temporary;
 use super::{FolderError, WorkingFolder, io_error, is_same, show};
 
-/// Maximum number of files synced individually; for more, one sync of the whole file system is cheaper.
+/// Maximum number of files that are synced individually; for
+/// more files, one sync of the whole file system is cheaper.
 const SYNCED_EACH: u64 = if cfg!(target_os = "linux") { 256 } else { u64::MAX };
 
 /// Limits of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLimits {
-    /// Maximum number of files, directories and links together.
+    /// Maximum total number of files, directories and links.
     pub max_entries: u64,
-    /// Maximum bytes of all files.
+    /// Maximum total size of all files in bytes.
     pub max_bytes: u64,
     /// Maximum nesting of directories.
     pub max_depth: usize,
 }
 
 impl Default for CopyLimits {
-    /// 50,000 entries, 1 GiB, 64 directories deep: a code base with its dependencies. Without shared blocks, copying
-    /// takes seconds.
+    /// Returns limits for a code base with its dependencies: 50,000 entries, 1 GiB, and 64 nested directories.
+    /// Without shared blocks, copying takes seconds.
     fn default() -> Self {
         Self { max_entries: 50_000, max_bytes: 1024 * 1024 * 1024, max_depth: 64 }
     }
@@ -45,10 +46,10 @@ impl Default for CopyLimits {
 pub struct FolderContent {
     /// Number of files, directories and links.
     pub entries: u64,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub bytes: u64,
     /// Files and links changed at or after the given time, by ctime or mtime. If the folder itself is newer than that
-    /// time, because it was copied or moved, only mtime counts, which programs can set.
+    /// time, because it was copied or moved, only mtime is used, which programs can set.
     pub modified_since: Vec<PathBuf>,
     /// Entries that a copy skips.
     pub left_out: Vec<LeftOut>,
@@ -63,7 +64,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Why a folder was not copied.
+/// The reason why a folder was not copied.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CopyError {
@@ -106,7 +107,7 @@ impl WorkingFolder {
         Ok(is_same(&look(self).map_err(failed)?, &look(other).map_err(failed)?))
     }
 
-    /// Lists what a copy would contain, without the content of files. Blocks.
+    /// Returns the size of a copy and the entries that it would skip, without reading file contents. Blocks.
     pub fn content(
         &self,
         limits: &CopyLimits,
@@ -129,7 +130,7 @@ impl WorkingFolder {
     }
 
     /// Copies the tree into another folder, which must be empty. The copy is durable when this returns. After an
-    /// error, the target contains a part of it. Blocks.
+    /// error, the target contains a part of the copy. Blocks.
     pub fn copy_into(
         &self,
         target: &Self,
@@ -141,14 +142,14 @@ impl WorkingFolder {
         Walk::new(self, limits, since, Some(copy))?.run()
     }
 
-    /// Deletes the folder itself with everything in it. Blocks.
+    /// Deletes the folder itself with all its entries. Blocks.
     pub(crate) fn remove_whole(&self) -> io::Result<()> {
         remove_tree(&self.canonical)
     }
 }
 
-/// Removes a directory with everything in it, even if its owner has no write permission for subdirectories. Does not
-/// follow links. Blocks.
+/// Removes a directory with all its entries, even if its owner has no
+/// write permission for subdirectories. Does not follow links. Blocks.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -178,7 +179,8 @@ struct Walk<'a> {
     source: &'a WorkingFolder,
     limits: &'a CopyLimits,
     since: Option<SystemTime>,
-    /// Whether ctime counts. It does not in a folder created after `since`, because copying sets it for every entry.
+    /// Whether ctime is used. It is not used in a folder that was created
+    /// after `since`, because copying sets the ctime of every entry.
     knows_changes: bool,
     /// Target of the copy; `None` if the entries are only counted.
     copy: Option<NewFolder<'a>>,
@@ -222,7 +224,7 @@ impl<'a> Walk<'a> {
             }
             match directory.symlink_metadata(&name) {
                 Ok(metadata) => self.entry(directory, &name, at, &metadata, open)?,
-                // A background command may have deleted it.
+                // A background command may have deleted the entry.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.leave_out(at, error),
             }
@@ -315,7 +317,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The new folder while it is filled.
+/// The new folder during the copy.
 struct NewFolder<'a> {
     source: &'a WorkingFolder,
     target: &'a WorkingFolder,
@@ -333,8 +335,8 @@ impl NewFolder<'_> {
         Ok(())
     }
 
-    /// Creates a link. An absolute target inside the old folder becomes the same path in the new one; otherwise the
-    /// new thread's tools and commands would reach the old folder.
+    /// Creates a link. An absolute target inside the old folder becomes the same path in the new folder; otherwise
+    /// the new thread's tools and commands would reach the old folder.
     fn link(&self, at: &Path, target: &Path) -> Result<(), FolderError> {
         let inside = if target.is_absolute() { self.source.inside(target) } else { None };
         let target = inside.map_or_else(|| target.to_owned(), |inside| self.target.canonical.join(inside));
@@ -342,7 +344,7 @@ impl NewFolder<'_> {
         parent.symlink_contents(target, name).map_err(|source| io_error("create the link", at, source))
     }
 
-    /// Copies a file, at most one byte more than the limit leaves. Returns the size of the new file.
+    /// Copies a file. Stops one byte above the remaining limit. Returns the size of the new file.
     fn file(&mut self, at: &Path, from: &File, metadata: &Metadata, left: u64) -> Result<u64, FolderError> {
         let failed = |source| io_error("copy", at, source);
         let (parent, name) = self.place(at)?;
@@ -363,10 +365,10 @@ impl NewFolder<'_> {
         Ok(to.metadata().map_err(failed)?.len())
     }
 
-    /// Sets the permissions of directories and syncs everything that was not synced yet.
+    /// Sets the permissions of directories and syncs all entries that were not synced yet.
     fn finish(self) -> Result<(), FolderError> {
         let syncs = self.synced <= SYNCED_EACH;
-        // Inner directories first, because an outer one may not be accessible to its owner.
+        // Set inner directories first, because an outer directory may not be accessible to its owner.
         for (path, mode) in self.modes.iter().rev() {
             let failed = |source| io_error("copy", path, source);
             let directory = self.target.open_directory(path)?.into_std_file();
@@ -394,7 +396,7 @@ impl NewFolder<'_> {
     }
 }
 
-/// Lets the new file share the old one's blocks, if the file system supports it (`ioctl_ficlone(2)`).
+/// Makes the new file share the old file's blocks, if the file system supports it (`ioctl_ficlone(2)`).
 #[cfg(target_os = "linux")]
 fn shares_blocks(from: &File, to: &File) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{MAX_LINKS, MAX_PATH_BYTES};
 
-/// Why a path in the working folder cannot be used. Models may see the text.
+/// The reason why a path in the working folder cannot be used. Models may see the text.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -43,8 +43,8 @@ pub enum FolderError {
         /// Length of the path.
         size_bytes: usize,
     },
-    /// The path is outside the folder. The message omits the folder's location, which clients of a server should not
-    /// learn.
+    /// The path is outside the folder. The message omits the folder's
+    /// location, because clients of a server should not learn it.
     #[error("`{0}` is outside the working folder; write paths relative to it")]
     Outside(String),
     /// A symbolic link on the path points outside.
@@ -92,7 +92,7 @@ pub enum FolderError {
     NoRoom {
         /// The path.
         path: String,
-        /// Why it does not fit.
+        /// The reason why the file does not fit.
         why: String,
     },
     /// A path resolves to another file than when the gate judged the call.

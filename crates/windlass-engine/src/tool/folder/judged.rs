@@ -1,6 +1,6 @@
 //! Binds a call to the files that its paths resolved to when the gate judged it.
 //!
-//! This module evaluates no rule. A link that changes after the verdict is detected when the tool resolves the path.
+//! This module evaluates no rules. A link that changes after the verdict is detected when the tool resolves the path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_machine::{PathArgument, PathTarget};
 
 use super::{FolderPath, WorkingFolder};
 
-/// Judged paths as written, with what each resolved to.
+/// Judged paths as written, each with its target at the verdict.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JudgedPaths(Arc<[(String, Option<PathTarget>)]>);
 
@@ -26,7 +26,7 @@ impl JudgedPaths {
 impl WorkingFolder {
     /// Resolves a path for the gate; `None` if the folder refuses it, or it is not UTF-8.
     ///
-    /// Reads the disk, so call it where blocking is allowed.
+    /// Reads the disk, so call this method only where blocking is allowed.
     pub(crate) fn target(&self, given: &str) -> Option<PathTarget> {
         let FolderPath { lexical, resolved } = self.resolve(given).ok()?;
         let text = |path: &Path| path.to_str().map(str::to_owned);

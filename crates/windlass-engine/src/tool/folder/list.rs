@@ -12,7 +12,7 @@ pub struct Entry {
     pub name: String,
     /// File or directory.
     pub kind: EntryKind,
-    /// When it last changed, in milliseconds since the Unix epoch.
+    /// Time of the entry's last change, in milliseconds since the Unix epoch.
     pub modified_at_ms: u64,
 }
 
@@ -29,8 +29,8 @@ pub enum EntryKind {
 }
 
 impl WorkingFolder {
-    /// Lists a directory, sorted by name, at most `limit` entries, without the store. Reads the disk, so call it
-    /// where blocking is allowed.
+    /// Lists a directory, sorted by name, at most `limit` entries, without the store. Reads the disk, so call this
+    /// method only where blocking is allowed.
     pub fn list(&self, path: Option<&FolderPath>, limit: usize) -> Result<Vec<Entry>, FolderError> {
         let relative = path.map_or(Path::new(""), FolderPath::as_path);
         let failed = |source| io_error("list", relative, source);
@@ -39,7 +39,7 @@ impl WorkingFolder {
         for entry in directory.entries().map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // An entry that was deleted meanwhile is skipped.
+            // An entry that was deleted since the listing is skipped.
             let Ok(metadata) = entry.metadata() else { continue };
             let kind = match metadata.is_dir() {
                 true => EntryKind::Directory,
@@ -60,7 +60,7 @@ impl WorkingFolder {
         Ok(entries)
     }
 
-    /// Deletes a file. Fails if it is protected.
+    /// Deletes a file. Fails if the file is protected.
     pub fn delete(&self, path: &FolderPath) -> Result<(), FolderError> {
         self.refuse_protected(path)?;
         let (parent, name) = self.parent_of(path)?;

@@ -1,6 +1,6 @@
-//! Paths that file tools never write, because they would let a model run code or loosen its own rules.
+//! Paths that file tools never write, because such a write would let a model run code or loosen its own rules.
 //!
-//! Reading them is allowed. This module asks no person for permission.
+//! Reading these paths is allowed. This module does not ask people for permission.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct ProtectedPaths {
 }
 
 impl ProtectedPaths {
-    /// Creates a list from globs relative to the folder. Everything below a match is protected as well.
+    /// Creates a list from globs relative to the folder. All paths below a match are protected as well.
     pub fn new<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Self, FolderError> {
         let mut set = GlobSetBuilder::new();
         let mut anchors = Vec::new();
@@ -74,10 +74,10 @@ impl Default for ProtectedPaths {
 const DEFAULT: &[&str] = &[
     "**/windlass.toml",
     "**/windlass.policy.toml",
-    // The user's own policy, wherever the platform puts it.
+    // The user's own policy, in the platform's configuration folder.
     "**/windlass/policy.toml",
-    // The whole directory, not only `hooks` and `config`: `commondir` and `modules` point to other hooks. In a linked
-    // work tree, `.git` is a file that names the directory.
+    // The whole directory is protected, not only `hooks` and `config`, because `commondir` and `modules` point to
+    // other hooks. In a linked work tree, `.git` is a file that names the directory.
     "**/.git",
     ".git/hooks",
     ".git/config",

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use super::{FolderError, FolderPath, WorkingFolder, show};
 
-/// A limit on the bytes of files. Called where blocking is allowed.
+/// A limit on the total size of files. The methods are called where blocking is allowed.
 pub trait FolderQuota: Send + Sync {
-    /// Reserves room for bytes about to be written. The error says why they do not fit, worded for a model.
+    /// Reserves space for bytes that are about to be written. The
+    /// error describes why they do not fit, worded for a model.
     fn take(&self, bytes: u64) -> Result<(), String>;
 
-    /// Returns the bytes of all files now. The error says why they cannot be counted.
+    /// Returns the current total size of all files in bytes. The error describes why the files cannot be counted.
     fn taken(&self) -> Result<u64, String>;
 
-    /// Returns the maximum bytes of all files.
+    /// Returns the maximum total size of all files in bytes.
     fn limit(&self) -> u64;
 }
 
@@ -30,7 +31,7 @@ impl fmt::Debug for Quota {
 }
 
 impl WorkingFolder {
-    /// Sets a limit. File tools reject writes beyond it, and commands that write more are stopped.
+    /// Sets a limit. File tools reject writes above the limit, and commands that exceed it are stopped.
     pub fn with_quota(self, quota: Arc<dyn FolderQuota>) -> Self {
         Self { quota: Some(Quota(quota)), ..self }
     }
@@ -40,7 +41,7 @@ impl WorkingFolder {
         self.quota.as_ref().map(|quota| &quota.0)
     }
 
-    /// Reserves room for a file about to be written, less the size of the file that it replaces.
+    /// Reserves space for a file that is about to be written, minus the size of the file that it replaces.
     pub(super) fn take_room(&self, path: &FolderPath, bytes: u64) -> Result<(), FolderError> {
         let Some(quota) = self.quota() else { return Ok(()) };
         let replaced = self.metadata(path).map_or(0, |found| found.len());

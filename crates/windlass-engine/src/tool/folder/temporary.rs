@@ -1,4 +1,4 @@
-//! Temporary files for atomic replacement, and the cleanup of those that dead processes left.
+//! Temporary files for atomic replacement, and the cleanup of temporary files of dead processes.
 //!
 //! The writer holds a lock on its temporary file, which the kernel releases when the writer dies. A process that can
 //! take the lock may delete the file. No other file is touched.
@@ -16,10 +16,10 @@ use cap_std::fs::{Dir, MetadataExt, OpenOptions, OpenOptionsExt};
 /// Maximum number of names to try. A name is taken only if a crashed process left its file.
 const MAX_NAMES: usize = 100;
 
-/// Maximum number of directories remembered as cleared; beyond it, some are searched again.
+/// Maximum number of directories that are remembered as cleared; above it, some directories are searched again.
 const MAX_CLEARED: usize = 1_024;
 
-/// A new file with a unique name, locked as long as this exists.
+/// A new file with a unique name, locked until this value is dropped.
 pub(super) struct Temporary {
     pub name: String,
     pub file: std::fs::File,
@@ -68,7 +68,7 @@ fn is_kept(file: &std::fs::File) -> io::Result<bool> {
 const BEGIN: &str = ".windlass-";
 const END: &str = ".tmp";
 
-/// Whether a name matches those of [`Temporary::create`].
+/// Whether a name has the form that [`Temporary::create`] uses.
 pub(super) fn is_temporary(name: &OsStr) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.to_str()
@@ -93,7 +93,7 @@ impl Cleared {
                 return;
             }
         }
-        // Entries that cannot be listed, opened or deleted stay; they do no harm.
+        // Entries that cannot be listed, opened or deleted remain, which is harmless.
         let Ok(entries) = directory.entries() else { return };
         for entry in entries.flatten().filter(|entry| is_temporary(&entry.file_name())) {
             let _ = delete_if_left(directory, &entry.file_name());
@@ -101,7 +101,7 @@ impl Cleared {
     }
 }
 
-/// Deletes a file whose writer is gone. While this function holds the lock, no other process can reuse the name.
+/// Deletes a file whose writer has ended. While this function holds the lock, no other process can reuse the name.
 fn delete_if_left(directory: &Dir, name: &OsStr) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

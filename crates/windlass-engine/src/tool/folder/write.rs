@@ -15,7 +15,7 @@ use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at,
 /// Effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// There was no file before.
+    /// No file existed before.
     Created,
     /// An existing file was replaced.
     Overwritten,
@@ -36,8 +36,8 @@ impl WorkingFolder {
     /// exceeded. After an error the old content is still there, unless the error came from the last step, the sync of
     /// the directory.
     ///
-    /// In the folder of a call, the old content is recorded first, and this waits for the thread's driver. Call it
-    /// where blocking is allowed.
+    /// In the folder of a call, the old content is recorded first, and this method waits for the thread's driver.
+    /// Call it only where blocking is allowed.
     pub fn write(&self, path: &FolderPath, content: &[u8]) -> Result<Written, FolderError> {
         self.write_as(path, content, None)
     }
@@ -77,7 +77,7 @@ impl WorkingFolder {
         Ok(written)
     }
 
-    /// Deletes a regular file. Fails for a protected or read-only one. The old content is recorded first, as for
+    /// Deletes a regular file. Fails for a protected or read-only file. The old content is recorded first, as for
     /// [`WorkingFolder::write`].
     pub fn remove(&self, path: &FolderPath) -> Result<(), FolderError> {
         self.refuse_protected(path)?;
@@ -93,7 +93,7 @@ impl WorkingFolder {
     }
 
     /// Deletes temporary files of dead writers in the folder's top directory. A subdirectory is cleared before the
-    /// first write to it, because searching all of them would take too long.
+    /// first write to it, because searching all subdirectories would take too long.
     pub fn clear_leftovers(&self) {
         let top = Path::new("");
         if let Ok(directory) = self.open_directory(top) {
@@ -101,7 +101,7 @@ impl WorkingFolder {
         }
     }
 
-    /// Opens a directory, creating missing ones.
+    /// Opens a directory, and creates missing directories on its path.
     fn create_directories(&self, relative: &Path) -> Result<Dir, FolderError> {
         let mut directory = self.open_directory(Path::new(""))?;
         let mut reached = PathBuf::new();
@@ -113,7 +113,7 @@ impl WorkingFolder {
             directory = if is_missing {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-                    // The name of the directory must be durable before that of the file.
+                    // The name of the directory must be durable before the name of the file.
                     Ok(()) => sync(&directory).map_err(failed)?,
                     Err(_) => {}
                 }
@@ -143,7 +143,7 @@ fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissio
         directory.rename(&new.name, directory, name)
     })();
     if renamed.is_err() {
-        // Report the first error, not this one.
+        // Report the first error, not an error of this deletion.
         let _ = directory.remove_file(&new.name);
     }
     renamed?;
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// The rename is the last step that can fail; everything before it is undone.
+    /// The rename is the last step that can fail; a failure undoes all earlier steps.
     #[test]
     fn a_write_that_fails_leaves_nothing_behind() {
         let root = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! The tools that a thread has loaded, stored with the thread in their form at that time.
+//! The tools that a thread has loaded, stored with the thread in their form at the time of loading.
 //!
-//! The order is that of loading, so that a prompt only grows at its end. A run's own tools count for that run only.
-//! They are stored separately and listed after the others, because one may have the name of another loaded tool.
+//! Tools are stored in the order of loading, so that a prompt only grows at its end. A
+//! run's own tools apply to that run only. They are stored separately and listed after
+//! the others, because an own tool may have the name of another loaded tool.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +13,13 @@ use windlass_machine::{RunId, ToolName, ToolSpec};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Loaded {
-    /// Tools that count for every run of the thread.
+    /// Tools that apply to every run of the thread.
     #[serde(flatten)]
     pub shared: Part,
     /// Own tools of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     alone: Option<OfRun>,
-    /// The format of earlier builds for own tools: mixed with the others, and marked.
+    /// The marks of own tools in the format of earlier builds, which stored them among the other tools.
     #[serde(skip_serializing)]
     own: Option<Marked>,
 }
@@ -84,8 +85,8 @@ impl Loaded {
         self.shared.toolset(name).max(self.alone().and_then(|part| part.toolset(name)))
     }
 
-    /// Returns the tools as the model of the run is shown them. For the names in `own`, only what the run itself has
-    /// loaded counts, never another tool's description.
+    /// Returns the tools as the model of the run is shown them. For the names in `own`, only tools that the run
+    /// itself has loaded are returned, never another tool's description.
     pub fn shown<'a>(&'a self, own: &'a [ToolName]) -> impl Iterator<Item = &'a ToolSpec> {
         let shared = self.shared.specs.iter().filter(move |spec| !own.contains(&spec.name));
         shared.chain(self.alone().into_iter().flat_map(|part| &part.specs))
@@ -98,7 +99,7 @@ impl Part {
         self.toolsets.iter().find(|(loaded, _)| loaded == name).map(|(_, writes)| *writes)
     }
 
-    /// Adds a toolset. Loading is never undone.
+    /// Adds a toolset. A toolset is never unloaded.
     pub fn note(&mut self, name: &str, writes: bool) {
         match self.toolsets.iter_mut().find(|(loaded, _)| loaded == name) {
             Some((_, loaded)) => *loaded |= writes,

@@ -1,8 +1,8 @@
 //! Search in the names and descriptions of tools: BM25 with the usual constants.
 //!
 //! Words are split at everything except letters and digits, and between a lower-case and an upper-case letter. The
-//! words of a name count three times, because a name is more specific than a sentence. (Robertson and Zaragoza, "The
-//! Probabilistic Relevance Framework: BM25 and Beyond", 2009)
+//! words of a name have three times the weight, because a name is more specific than a sentence. (Robertson and
+//! Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! `load_toolset` and `tool_search`: a model's access to tools that requests do not contain yet. (SK-C2..C6, LM-T12)
 //!
-//! Both only read and change the thread's own tool state, so no approval is needed. Loaded tools are shown from the
-//! next step. Loading a tool does not allow its calls.
+//! Both tools only read and change the thread's own tool state, so no approval is needed. Loaded tools are shown from
+//! the next step. Loading a tool does not allow its calls.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use super::Shelf;
 use super::loaded::Loaded;
 use crate::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolTraits};
 
-/// The names of these tools.
+/// The names of the loading tools.
 pub(crate) const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
 
-/// Number of loadable tools from which search is offered; fewer are easy to find in their toolsets.
+/// Minimum number of loadable tools for which search is offered; fewer tools are easy to find in their toolsets.
 const SEARCH_FROM: usize = 20;
-/// Maximum number of toolsets listed with descriptions; if there are more, only names are listed.
+/// Maximum number of toolsets that are listed with descriptions; longer lists contain only names.
 const DESCRIBED: usize = 12;
-/// Maximum characters of such a description.
+/// Maximum number of characters of a toolset's description in the list.
 const DESCRIPTION_CHARS: usize = 100;
 /// Maximum and default number of search results.
 const FOUND_MAX: u64 = 20;
 const FOUND: u64 = 5;
-/// Maximum characters of a description in search results; the loaded tool has all of it.
+/// Maximum number of characters of a description in search results; the loaded tool has the full description.
 const SHOWN_CHARS: usize = 160;
-/// Maximum size of the stored state, which is that of any tool state.
+/// Maximum size of the stored state in bytes, equal to the limit for every tool state.
 const LOADED_MAX_BYTES: usize = 256 * 1024;
 
 /// Returns the loading tools that a shelf needs: none if no tool has to be loaded.
@@ -43,7 +43,7 @@ pub(crate) fn shelf_tools(shelf: &Arc<Shelf>) -> Vec<Arc<dyn Tool>> {
 }
 
 fn traits() -> ToolTraits<'static> {
-    // Not pure: two parallel calls would overwrite each other's state.
+    // The tools are not pure: two parallel calls would overwrite each other's state.
     ToolTraits { class: Some(EffectClass::Idempotent), keeps: Some(LOADED_TOOLS), ..ToolTraits::default() }
 }
 
@@ -81,7 +81,7 @@ impl Tool for LoadToolset {
         let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
         let had = self.shelf.has_loaded_set(&loaded, &toolset);
-        // A toolset that was loaded with its writing tools keeps them. (SK-C4)
+        // A toolset that was loaded with its writing tools keeps these tools. (SK-C4)
         let writes = writes || loaded.toolset(&toolset).unwrap_or_default();
         self.shelf.load(&mut loaded, &toolset, writes, &context.run);
         let how = if writes { "read and write" } else { "read-only" };
@@ -141,7 +141,7 @@ fn keep(text: String, loaded: &Loaded) -> ToolOutcome {
     ToolOutput::text(text).keeping(kept).into()
 }
 
-/// Parses whether writing tools are wanted; models also write it as a string. (SK-C5)
+/// Parses the flag for writing tools; models also write the flag as a string. (SK-C5)
 fn flag(arguments: &Value) -> Result<bool, String> {
     match arguments.get("include_write_tools") {
         None | Some(Value::Null) => {
