@@ -265,8 +265,7 @@ impl Ground {
         let servers = match starts {
             false => None,
             true => {
-                // Boxed, because otherwise the future of every command that opens a store
-                // would contain this large future.
+                // Boxed: otherwise the future of every command that opens a store contains this large future.
                 let which = match &self.starts {
                     Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
                     Starts::Nothing | Starts::Servers => Which::All,
