@@ -79,7 +79,7 @@ pub const BASE_URL: &str = "WINDLASS_BASE_URL";
 /// Variable for `--api-key-env`; the value applies to the same provider.
 const API_KEY_ENV: &str = "WINDLASS_API_KEY_ENV";
 
-/// Whether the API key and headers from a file are sent to a model's provider.
+/// Whether Windlass sends the API key and headers from a file to a model's provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secrets {
     /// Windlass sends them.
@@ -145,13 +145,13 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// Time after which the engine declines an unanswered question of the agent, in milliseconds.
     pub question_timeout_ms: Option<u64>,
-    /// Minimum time between a change of an account by another user and the start of a run, so that the account may
-    /// approve calls of the run, in milliseconds. Applies if a rule names approvers or a quorum.
+    /// Minimum time, in milliseconds, between another user's change of an account and the start of a run whose calls
+    /// the account may approve. Applies if a rule names approvers or a quorum.
     pub vote_after_ms: u64,
     pub server: ServerFile,
     /// Limits on uploads.
     pub files: FilesFile,
-    /// Which hosts tools may call.
+    /// Rules for the hosts that tools may call.
     pub outbound: OutboundFile,
     /// Settings of web fetch and search.
     pub web: WebFile,
@@ -295,7 +295,7 @@ impl Settings {
     }
 }
 
-/// Reads a variable. An empty variable counts as unset.
+/// Reads a variable. An empty variable is treated as unset.
 pub type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Reads a variable of the process.

@@ -141,7 +141,7 @@ impl Homes {
         Ok(Some(self.ground.clone()))
     }
 
-    /// Returns a shared folder, and reuses the object of an open one.
+    /// Returns a shared folder. If the folder is already open, returns the same object.
     fn shared(&self, home: &Home, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
         let path = self.path(&parts);
         // Invariant: each change leaves a whole map. A concurrent thread waits for the lock until the folder is open.
@@ -267,7 +267,7 @@ impl Homes {
     }
 }
 
-/// Creates a folder that only the server's user can access. Restricts the permissions of an existing one.
+/// Creates a folder that only the server's user can access. Restricts the permissions of an existing folder.
 fn private(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -416,7 +416,7 @@ mod tests {
         let refused = write(&shared, "c.txt", "123").unwrap_err();
         assert_eq!(refused, "`c.txt` was not written: 8 of 10 bytes are used; 3 more do not fit");
         assert!(!shared.path().join("c.txt").exists());
-        // Replacing a file frees the space of the old one.
+        // The replacement of a file frees the space of the old file.
         write(&thread, "a.txt", "123456").unwrap();
         write(&thread, "a.txt", "1").unwrap();
         write(&shared, "c.txt", "123").unwrap();

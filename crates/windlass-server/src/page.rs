@@ -9,7 +9,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action
 
 /// Builds a response with a page around an HTML body.
 pub fn page(status: StatusCode, body: &str) -> Response {
-    // The colors are those of the web UI, whose style sheet is not available here.
+    // The colors are those of the web UI, whose style sheet is not available to this page.
     const STYLE: &str = ":root{color-scheme:light dark}\
         body{font:1rem/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;\
         background:light-dark(#fbfbfa,#131716);color:light-dark(#1c2321,#e6ebe9)}\

@@ -48,7 +48,7 @@ pub struct InForce {
     pub extent: Extent,
 }
 
-/// Which rules of a policy file are active.
+/// The extent to which the rules of a policy file are active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// All rules.

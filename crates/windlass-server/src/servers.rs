@@ -67,7 +67,7 @@ pub enum Back {
 /// The servers to start.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// All servers. Waits for required ones, and returns an error if one fails.
+    /// All servers. Waits for required servers, and returns an error if a required server fails.
     All,
     /// All servers. A failure of a server is not an error.
     Each,
@@ -184,7 +184,7 @@ impl Servers {
             }
             Back::Page => (Page::USUAL.to_owned(), None),
         };
-        // A run may include the tool `ApiCall` even if no API is configured here.
+        // A run may include the tool `ApiCall` even if this process has no configured API.
         let mut reserved = vec![API_CALL.to_owned()];
         reserved.extend(own.catalogue().iter().map(|tool| tool.name.to_string()));
         let hub = McpHub::new(HubConfig {

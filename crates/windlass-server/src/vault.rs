@@ -1,5 +1,5 @@
 //! Encrypts credentials that users store on the server. The key is a file next to the database, and backups of the
-//! records do not contain it. The server decrypts credentials only when it is about to send a request.
+//! records do not contain the key. The server decrypts credentials only when it is about to send a request.
 //!
 //! The cipher is AES-256-GCM. The encryption also authenticates a credential's name, so that one credential cannot
 //! replace another.

@@ -1,5 +1,5 @@
-//! The audit log: who did what, as one chain of entries per workspace. An entry is written in the transaction of the
-//! change that it describes, or alone if there is no change.
+//! The audit log: users' actions, as one chain of entries per workspace. The server writes an entry in the transaction
+//! of the change that the entry describes, or alone if there is no change.
 //!
 //! The server never changes or removes entries. Each entry contains the hash of the previous one. An auditor who has
 //! noted one hash can check all entries up to that hash without the store (`verify.rs`).
@@ -71,7 +71,7 @@ impl Entry {
         secret::hex(format!("{}\n{}", self.prev, bare.line()).as_bytes())
     }
 
-    /// The entry as one line of JSON.
+    /// Returns the entry as one line of JSON.
     pub fn line(&self) -> String {
         // Invariant: an entry has only strings, numbers and JSON values, so it always serializes.
         serde_json::to_string(self).unwrap_or_default()

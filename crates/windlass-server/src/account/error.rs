@@ -49,7 +49,7 @@ pub enum AccountError {
     Refused {
         /// Code for programs.
         code: &'static str,
-        /// What prevents the operation.
+        /// The state that prevents the operation.
         detail: String,
     },
     /// The object does not exist in the workspace.
@@ -78,7 +78,7 @@ impl From<RecordError> for AccountError {
     }
 }
 
-/// The record kind that caused a conflict, if the error is one.
+/// Returns the record kind that caused a conflict, or `None` if the error is not a conflict.
 pub(super) fn conflict(error: &RecordError) -> Option<&str> {
     match error {
         RecordError::Conflict { kind, .. } => Some(kind),

@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role's name, as used in policy rules.
+    /// Returns the role's name, as used in policy rules.
     pub fn word(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -83,7 +83,7 @@ pub enum Registration {
 }
 
 impl Identity {
-    /// The identity to record with an answer to an interrupt.
+    /// Returns the identity to record with an answer to an interrupt.
     pub fn party(&self) -> Party {
         Party {
             principal: self.user.clone(),
@@ -102,7 +102,7 @@ impl Identity {
     }
 }
 
-/// Why a request is not authenticated.
+/// The reason why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The request has no credential.

@@ -44,7 +44,7 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
 }
 
-/// How to treat an account's API keys after a password change.
+/// The treatment of an account's API keys after a password change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiKeys {
     Keep,
@@ -115,7 +115,7 @@ impl Accounts {
         Err(Unknown::Invalid.into())
     }
 
-    /// A precondition for a transaction: the caller's credential still exists unchanged.
+    /// Returns a precondition for a transaction: the caller's credential still exists unchanged.
     async fn credential_stands(&self, identity: &Identity) -> Result<RecordChange, AccountError> {
         let record = match &identity.credential {
             Credential::Session(id) | Credential::Guest(id) => self.records.get(SESSION, id).await?,

@@ -69,7 +69,7 @@ pub struct Link {
     pub expires_at: Timestamp,
 }
 
-/// Who creates a link.
+/// The creator of a link.
 #[derive(Clone, Copy, Debug)]
 pub enum Maker<'a> {
     /// The user at this machine's terminal.
@@ -130,7 +130,7 @@ impl Accounts {
         (link, secret::draw::<32>())
     }
 
-    /// Creates the link that the server prints at startup, replacing the previous one.
+    /// Creates the link that the server prints at startup, and replaces the previous startup link.
     pub async fn start_link(&self, used_for: LinkUse) -> Result<String, AccountError> {
         let (link, token) = self.draw_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, START_S);
         let old = self.every(LINK, Some(START)).await?;

@@ -46,8 +46,8 @@ struct Password {
     changed_at: Timestamp,
 }
 
-/// How long after a sign-in an account without a password may set a password, create an API key or change its address,
-/// in milliseconds.
+/// Time after a sign-in during which an account without a password may set a password, create an API key or change its
+/// address, in milliseconds.
 const FRESH_MS: u64 = 5 * 60 * 1_000;
 
 /// An account to register.
@@ -139,7 +139,7 @@ impl Accounts {
     }
 
     /// Checks a user's password. Without a user, or with a password that no account can have, the check takes the same
-    /// time, so that the response time does not reveal whether an account exists.
+    /// time. So the response time does not reveal whether an account exists.
     async fn is_password(&self, user: Option<&Principal>, password: String) -> Result<bool, AccountError> {
         let kept = match user {
             Some(user) => self.password_of(user).await?,

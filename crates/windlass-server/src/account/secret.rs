@@ -1,4 +1,4 @@
-//! Random secrets and their digests. Only digests are stored, and they cannot be used to sign in.
+//! Random secrets and their digests. The store contains only digests, which cannot be used to sign in.
 //!
 //! Random secrets have full entropy, so one SHA-256 suffices. Passwords are hashed with Argon2id instead.
 

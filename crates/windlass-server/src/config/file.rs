@@ -46,7 +46,7 @@ pub struct ConfigFile {
     pub server: ServerFile,
     /// Limits on uploads.
     pub files: FilesFile,
-    /// Which hosts tools may call.
+    /// Rules for the hosts that tools may call.
     pub outbound: OutboundFile,
     /// Settings of web fetch and search.
     pub web: WebFile,
@@ -70,7 +70,7 @@ pub struct AgentFile {
     pub temperature: Option<f64>,
     /// Maximum output of one model call, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Default mode of its runs: `agent`, `ask`, `plan`.
+    /// Default mode of the agent's runs: `agent`, `ask`, `plan`.
     pub mode: Option<Mode>,
     /// Settings for summaries that the model receives instead of long results.
     pub offload: OffloadFile,
@@ -118,7 +118,7 @@ pub struct ProviderFile {
     pub api_key: Option<Reference>,
     /// Wire protocol.
     pub wire: Option<WireKind>,
-    /// How the API key is sent.
+    /// The way in which requests contain the API key.
     pub auth: Option<Auth>,
     /// Additional headers.
     pub headers: BTreeMap<String, HeaderValue>,

@@ -53,67 +53,67 @@ impl ServerLimits {
         }
     }
 
-    /// Maximum number of connections. Each connection uses a few KiB and a file descriptor; systems allow 1,024 to
-    /// 1,048,576 descriptors.
+    /// Returns the maximum number of connections. Each connection uses a few KiB and a file descriptor; systems allow
+    /// 1,024 to 1,048,576 descriptors.
     pub fn connections(&self) -> usize {
         self.connections.unwrap_or(10_000).clamp(1, 1_000_000)
     }
 
-    /// Maximum number of connections from one address: by default a tenth of all connections, so that one client cannot
-    /// use them all.
+    /// Returns the maximum number of connections from one address: by default a tenth of all connections, so that one
+    /// client cannot use them all.
     pub fn connections_per_address(&self) -> usize {
         self.connections_per_address.unwrap_or(1_000).max(1)
     }
 
-    /// Maximum time to receive a request's complete head, from the end of the previous response. The timeout
-    /// disconnects slow and idle clients.
+    /// Returns the maximum time to receive a request's complete head, from the end of the previous response. The
+    /// timeout disconnects slow and idle clients.
     pub fn head_timeout(&self) -> Duration {
         seconds(self.head_timeout_s, 30)
     }
 
-    /// Time that a request body may pause, in addition to the time that the received bytes allow.
+    /// Returns the time that a request body may pause, in addition to the time that the received bytes allow.
     pub fn body_grace(&self) -> Duration {
         seconds(self.body_grace_s, 15)
     }
 
-    /// Maximum time in which a client accepts no byte of a pending response.
+    /// Returns the maximum time in which a client accepts no byte of a pending response.
     pub fn stall_timeout(&self) -> Duration {
         seconds(self.stall_timeout_s, 30)
     }
 
-    /// Maximum time for requests and tools to finish at shutdown.
+    /// Returns the maximum time for requests and tools to finish at shutdown.
     pub fn stop_timeout(&self) -> Duration {
         seconds(self.stop_timeout_s, 20)
     }
 
-    /// Maximum silence of a stream. Proxies close silent connections after 30 to 60 s.
+    /// Returns the maximum silence of a stream. Proxies close silent connections after 30 to 60 s.
     pub fn heartbeat(&self) -> Duration {
         seconds(self.heartbeat_s, 15)
     }
 
-    /// Interval at which a stream checks that its reader still has access. A reader loses access if the key is revoked,
-    /// the account is deactivated, or the thread is deleted.
+    /// Returns the interval at which a stream checks that its reader still has access. A reader loses access if the key
+    /// is revoked, the account is deactivated, or the thread is deleted.
     pub fn look_again(&self) -> Duration {
         seconds(self.look_again_s, 60)
     }
 
-    /// Maximum requests per minute of one user, and of one key; 0 means no limit.
+    /// Returns the maximum number of requests per minute of one user, and of one key; 0 means no limit.
     pub fn requests_per_minute(&self) -> u32 {
         self.requests_per_minute.unwrap_or(1_200)
     }
 
-    /// Maximum requests per minute without a credential from one address; 0 means no limit.
+    /// Returns the maximum number of requests per minute without a credential from one address; 0 means no limit.
     pub fn anonymous_requests_per_minute(&self) -> u32 {
         self.anonymous_requests_per_minute.unwrap_or(300)
     }
 
-    /// Maximum number of active runs of one user; 0 means no limit.
+    /// Returns the maximum number of active runs of one user; 0 means no limit.
     pub fn runs_per_user(&self) -> u32 {
         self.runs_per_user.unwrap_or(50)
     }
 
-    /// Maximum number of open streams of one user; 0 means no limit. The default is the maximum number of connections
-    /// from one address, because the server cannot count connections by client address behind a proxy.
+    /// Returns the maximum number of open streams of one user; 0 means no limit. The default is the maximum number of
+    /// connections from one address, because the server cannot count connections by client address behind a proxy.
     pub fn streams_per_user(&self) -> usize {
         self.streams_per_user.map_or_else(|| self.connections_per_address(), |said| said as usize)
     }

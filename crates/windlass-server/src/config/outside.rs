@@ -14,7 +14,7 @@ use windlass::tool::web::Provider;
 use super::reference::Reference;
 use crate::trouble::Trouble;
 
-/// `[outbound]`: which hosts tools may call.
+/// `[outbound]`: rules for the hosts that tools may call.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutboundFile {

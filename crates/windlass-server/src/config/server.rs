@@ -35,7 +35,7 @@ pub struct ServerFile {
     /// Reference to the token with which monitoring systems read the metrics.
     pub metrics_token: Option<Reference>,
     pub limits: ServerLimits,
-    /// Who may register: `open`, `invite`, `closed`.
+    /// The users who may register: `open`, `invite`, `closed`.
     pub registration: Option<Registration>,
     /// Model that generates titles of new threads.
     pub title_model: TitleModel,

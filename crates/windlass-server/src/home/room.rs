@@ -15,8 +15,7 @@ use windlass::tool::FolderQuota;
 const COUNTED_MAX: usize = 200_000;
 /// Minimum time for which the quota uses a count, in milliseconds.
 const USED_FOR_MS: u64 = 1_000;
-/// Factor between the duration of a count and the time for which the quota uses it, so that counts take at most 2 % of
-/// the time.
+/// The quota uses a count for this multiple of the count's duration, so that counts take at most 2 % of the time.
 const USED_FOR_TIMES: u64 = 50;
 
 /// The quota of a user, shared by all open folders of the user.

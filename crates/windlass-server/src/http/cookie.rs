@@ -11,12 +11,12 @@ use crate::http::Shared;
 use crate::http::problem::Problem;
 use crate::http::state::origins::host;
 
-/// Name of the cookie that holds the access token.
+/// Name of the cookie with the access token.
 pub const ACCESS: &str = "windlass_auth";
-/// Name of the cookie that holds the refresh token.
+/// Name of the cookie with the refresh token.
 pub const REFRESH: &str = "windlass_refresh";
 
-/// Returns the value of a request cookie. An empty value counts as absent.
+/// Returns the value of a request cookie. An empty value is treated as absent.
 pub fn read<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = pairs.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -8,11 +8,11 @@ use windlass::machine::RunError;
 /// The explanation of a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
-    /// Stable code: the code of the run's error, or a more specific one.
+    /// Stable code: the code of the run's error, or a more specific code.
     pub code: &'a str,
-    /// What went wrong.
+    /// Description of the failure.
     pub words: &'static str,
-    /// What to do.
+    /// Instruction for the user.
     pub hint: &'static str,
 }
 

@@ -23,7 +23,7 @@ struct Seen {
     sign_ins: SignIns,
 }
 
-/// Whether each server required a sign-in at the last check.
+/// For each server, whether it required a sign-in at the last check.
 #[derive(Debug, Default)]
 struct SignIns(BTreeMap<String, bool>);
 
@@ -75,7 +75,7 @@ impl Servers {
             known::keep(&*self.records, &self.hub).await;
         }
         let all = self.hub.status();
-        // A new server with the name of a removed one starts without state.
+        // A new server with the name of a removed server starts without state.
         seen.sign_ins.0.retain(|name, _| all.iter().any(|status| status.name == *name));
         for status in all {
             if seen.sign_ins.has_come(&status.name, &status.health, self.role.stays)

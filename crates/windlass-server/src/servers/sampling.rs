@@ -19,7 +19,7 @@ use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 
 /// Tool name of completions in policy rules: the method of the protocol.
 const WISH: &str = "sampling/createMessage";
-/// Maximum tokens of one completion.
+/// Maximum number of tokens of one completion.
 const TOKENS_MAX: u64 = 8_192;
 /// Maximum length of a request, in characters.
 const CHARS_MAX: usize = 200_000;

@@ -81,7 +81,7 @@ impl SealedTokens {
         self.used_up(&begun(server, state)).await
     }
 
-    /// Deletes both records in one transaction: a sign-in without a recorded user could be finished by any operator.
+    /// Deletes both records in one transaction: any operator could finish a sign-in without a recorded user.
     async fn used_up(&self, key: &str) -> Result<(), RecordError> {
         let kinds = [SECRET, FLOW].map(|kind| RecordChange::delete(kind, key, Expect::Any));
         self.records.apply(kinds.to_vec()).await.map(drop)

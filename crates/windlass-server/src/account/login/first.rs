@@ -15,7 +15,7 @@ use crate::account::sessions::session::FirstRefresh;
 use crate::account::sessions::session::{Client, Tokens};
 
 impl Accounts {
-    /// Registers the first account as administrator. Of concurrent requests, one succeeds. (SK-P10)
+    /// Registers the first account as administrator. Only one of several concurrent requests succeeds. (SK-P10)
     pub async fn register_first(&self, draft: Registrant, client: &Client) -> Result<Tokens, AccountError> {
         let draft = checked(draft)?;
         if self.is_registered().await? {

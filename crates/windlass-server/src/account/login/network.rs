@@ -1,5 +1,5 @@
-//! Networks from which an account's owner has signed in. Failed sign-in attempts from other networks do not lock the
-//! owner out of these known networks.
+//! The networks from which an account's owner has signed in. Failed sign-in attempts from other networks do not lock
+//! the owner out of these known networks.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ use crate::account::sessions::session::Client;
 const KNOWN: &str = "known_networks";
 /// Maximum number of known networks of an account.
 const KNOWN_MAX: usize = 10;
-/// How long a network is known after a sign-in, in milliseconds: 90 days.
+/// Time for which a network is known after a sign-in, in milliseconds: 90 days.
 const KNOWN_MS: u64 = 90 * 24 * 3_600 * 1_000;
 /// Minimum interval between updates of a known network, in milliseconds: a day.
 const NOTED_MS: u64 = 24 * 3_600 * 1_000;
@@ -97,7 +97,7 @@ mod tests {
         while !matches!(login("wrong horse", &away).await, Err(AccountError::TooMany { .. })) {}
         assert!(matches!(login(PASSWORD, &away).await, Err(AccountError::TooMany { .. })));
         login(PASSWORD, &home).await.unwrap();
-        // Guesses from the same network share this one count.
+        // Guesses from the same network share one count.
         while !matches!(login("wrong horse", &home).await, Err(AccountError::TooMany { .. })) {}
         assert!(accounts.target(&user.id, &home).await.unwrap().1.is_none());
         // A password that is too long for any account does not count as an attempt.

@@ -15,7 +15,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// Maximum response size, in bytes. Metadata and keys are a few KiB.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 
-/// Why a request to a provider failed.
+/// The reason why a request to a provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The request would be unencrypted, or a remote provider's metadata points to this machine.

@@ -25,7 +25,7 @@ pub const DEFAULT_WORKSPACE: &str = "default";
 /// The principal of the user at this machine's terminal, who is an administrator.
 pub const LOCAL: &str = "local";
 
-/// The identity of the user at the terminal. A process that can open the store has all permissions.
+/// Returns the identity of the user at the terminal. A process that can open the store has all permissions.
 pub fn local() -> Party {
     Party {
         principal: Principal::from(LOCAL),

@@ -1,8 +1,8 @@
 //! Refresh tokens. Each token is valid once, and contains its session's id with a keyed digest.
 //!
-//! A token that is used twice has been copied, so the session ends for both holders, even if the store has already
-//! deleted the used token. Within some seconds, a second use counts as a race of two browser tabs. Then the second tab
-//! gets only an access token, because the browser already has the next refresh token.
+//! A token that is used twice has been copied, so the session ends for both holders. This rule applies even if the
+//! store has already deleted the used token. Within some seconds, a second use counts as a race of two browser tabs.
+//! Then the second tab gets only an access token, because the browser already has the next refresh token.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::Timestamp;

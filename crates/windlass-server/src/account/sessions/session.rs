@@ -31,7 +31,7 @@ pub(in crate::account) const SESSIONS_MAX: usize = 50;
 /// browser.
 pub const GUEST_S: u64 = REFRESH_S;
 
-/// When a client receives its first refresh token.
+/// The time at which a client receives its first refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstRefresh {
     /// With the sign-in.

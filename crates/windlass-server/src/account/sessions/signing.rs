@@ -18,7 +18,7 @@ use crate::account::sessions::token::{Cached, KeyRecord, SIGNING_KEY, Signer, TH
 /// Maximum number of attempts to read the key while another process writes it concurrently.
 const TRIES: usize = 3;
 
-/// How a key rotation affects sessions.
+/// The effect of a key rotation on sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
     /// Sessions remain valid; each obtains a new access token with its refresh token.

@@ -212,7 +212,7 @@ impl Hall {
     }
 }
 
-/// Rejects a request whose head is too large. The HTTP library limits only its read buffer, which may hold more than
+/// Rejects a request whose head is too large. The HTTP library limits only its read buffer, which may contain more than
 /// the head.
 pub async fn check_head(request: Request, next: Next) -> Response {
     let line = request.method().as_str().len() + request.uri().to_string().len();

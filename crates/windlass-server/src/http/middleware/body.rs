@@ -1,4 +1,4 @@
-//! Request bodies in transit: aborts a body that arrives too slowly, and rejects encoded ones.
+//! Request bodies in transit: aborts a body that arrives too slowly, and rejects encoded bodies.
 //!
 //! Each route sets its own maximum size. `input.rs` parses the content.
 
@@ -182,7 +182,7 @@ mod tests {
             (body.bytes, body.waited_ms) = (bytes, waited_ms);
             body.left_ms()
         };
-        // 1.1 KB/s without an end: a client that tries to hold its slot.
+        // 1.1 KB/s without an end: a client that tries to occupy its slot.
         assert_eq!(left(JSON, 60 * 1_100, 60_000), 15_000);
         assert_eq!(left(JSON, 119 * 1_100, 119_000), 1_000);
         assert_eq!(left(JSON, 120 * 1_100, 120_000), 0);

@@ -25,7 +25,7 @@ use crate::http::input::BODY_MAX_BYTES;
 use crate::http::problem::{MEDIA_TYPE, Problem};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Marks a response as a replay of the first one.
+/// Marks a response as a replay of the first response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Kind of the records in the store.
 const KIND: &str = "idempotency";
@@ -60,12 +60,12 @@ pub struct IdempotencyKey {
 pub struct Claimed(Option<String>);
 
 impl Claimed {
-    /// Id of the engine input that the request sends.
+    /// Returns the id of the engine input that the request sends.
     pub fn input(&self) -> Option<InputId> {
         self.0.as_ref().map(|digest| InputId::from(format!("key_{digest}")))
     }
 
-    /// Id of the thread that the request creates.
+    /// Returns the id of the thread that the request creates.
     pub fn thread(&self) -> Option<ThreadId> {
         self.0.as_ref().map(|digest| ThreadId::from(format!("thr_{digest}")))
     }

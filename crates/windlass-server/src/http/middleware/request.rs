@@ -11,7 +11,7 @@ use crate::account::secret;
 use crate::http::Shared;
 use crate::http::problem::Code;
 
-/// The header that carries the request id, in both directions.
+/// The header with the request id, in requests and responses.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Seconds until the response began. (SK-R13)
 const PROCESS_TIME: HeaderName = HeaderName::from_static("x-process-time");

@@ -1,5 +1,5 @@
-//! Forks a thread: a new thread starts with the history of another one, and with its files as of the event where the
-//! fork starts.
+//! Forks a thread: a new thread starts with the history of another thread, and with that thread's files as of the
+//! fork's event.
 //!
 //! The web UI uses this route for retry, edit and rollback. The original thread and its folder never change.
 

@@ -140,7 +140,7 @@ impl Snapshot {
         Ok(Self { folded, open })
     }
 
-    /// See [`find`].
+    /// Finds an open interrupt; see the function [`find`].
     fn find(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! `/threads/{thread}/messages`: the messages of a thread, and sending one.
+//! `/threads/{thread}/messages`: lists the messages of a thread, and sends a message to it.
 
 use axum::Json;
 use axum::extract::State;

@@ -18,7 +18,7 @@ use crate::http::cookie::Base;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 
-/// Name of the cookie that holds the state of a sign-in in progress.
+/// Name of the cookie with the state of a sign-in in progress.
 const FLOW: &str = "windlass_oidc";
 /// Path of these routes.
 const PATH: &str = "/api/v1/auth/oidc";

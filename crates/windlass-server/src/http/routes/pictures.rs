@@ -1,6 +1,6 @@
 //! `/threads/{thread}/pictures`: the images of a thread, for the web UI.
 //!
-//! Other blobs are not available here. The route returns 404 for a blob that is not an image, or that this thread does
+//! This route serves no other blobs. The route returns 404 for a blob that is not an image, or that this thread does
 //! not reference.
 
 use axum::extract::State;

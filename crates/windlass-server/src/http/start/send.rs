@@ -199,7 +199,7 @@ impl Said {
     }
 }
 
-/// Sends a message to the given thread, or to a new one.
+/// Sends a message to the given thread, or to a new thread.
 pub async fn send(
     app: &Shared,
     caller: &Caller,

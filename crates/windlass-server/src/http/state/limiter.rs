@@ -182,7 +182,7 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Counts this run. Returns the number of runs that the user is about to start, including this one.
+    /// Counts this run. Returns the number of runs that the user is about to start, including this run.
     fn begin(&self) -> usize {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(self.user.clone()).or_default();

@@ -79,7 +79,8 @@ impl Thread {
     ) -> Result<Bytes, EngineError> {
         let is_placed = is_placed(update);
         let write = async || {
-            // Most updates are deltas, so their text is serialized directly, without a tree of JSON values.
+            // Serialize the text of a delta directly, without a tree of JSON values, because nearly all updates are
+            // deltas.
             if let Update::Delta { seq, number, delta } = update {
                 return Ok(format.delta(position, &Fragment::of(*seq, *number, delta)));
             }

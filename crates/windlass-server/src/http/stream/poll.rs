@@ -1,4 +1,4 @@
-//! Long polling for clients that cannot hold a stream open. A request returns available updates, or waits for one.
+//! Long polling for clients that cannot keep a stream open. A request returns available updates, or waits for one.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-// "Try again": sends the messages of a run again. A failed or stopped run is retried in the same conversation, any other
-// run in a new one.
+// "Try again": sends the messages of a run again. A failed or stopped run is retried in the same conversation, any
+// other run in a new conversation.
 
 import { isOpen } from "../lib/api.js";
 import { html, useRef, useState } from "../lib/html.js";

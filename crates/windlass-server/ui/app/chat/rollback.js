@@ -9,7 +9,7 @@ const FATES = {
   removed: "removed",
 };
 
-/** How the new conversation gets its folder. */
+/** Descriptions of the new conversation's folder, by its origin. */
 const FOLDERS = {
   copied: "It gets a copy of the files from before this message. The files of this conversation do not change.",
   shared: "It works in the same folder. The files do not change.",

@@ -22,7 +22,7 @@ function decoded(part) {
 }
 
 export const place = signal(read());
-/** Number of navigations to another path. After each one, the page scrolls to the top. */
+/** Number of navigations to another path. After each navigation, the new page starts at its top. */
 export const arrivals = signal(0);
 
 /** Navigates to an address of this app. @param {string} address @param {{replace?: boolean}} [how] */

@@ -109,7 +109,7 @@ function Text({ text }) {
 /** Shows the final answers, line by line. @param {{ends: string[], names: string[]}} props */
 function Ends({ ends: [one, other], names }) {
   if (one === "" && other === "") return html`<p class="empty">Neither run has a final answer.</p>`;
-  // A final line break does not count as a line.
+  // Ignore a final line break, which is not a line.
   if (one.trimEnd() === other.trimEnd()) return html`<p>Both answers are identical:</p><pre tabindex="0">${one}</pre>`;
   return html`<p class="quiet">- only in ${names[0]}, + only in ${names[1]}; other lines are in both.</p>
     <${Changes} before=${one} after=${other} label="Differences of the final answers" />`;

@@ -53,7 +53,7 @@ export class Conversation {
     /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Pulse | null>} */
     this.pulse = signal(null);
     this.pulsed = 0;
-    /** The rollback that the next message carries out. */
+    /** The planned rollback, which takes effect with the next message. */
     this.rollback = new Rollback(id);
     /** Model and mode of the last message. @type {import("../../vendor/signals.js").Signal<{model: string, mode: string}>} */
     this.chosen = signal({ model: "", mode: "" });
@@ -71,7 +71,7 @@ export class Conversation {
     this.ready = signal(false);
     this.connected = signal(true);
     this.hasOlder = signal(false);
-    /** Why the next older page could not be read. @type {import("../../vendor/signals.js").Signal<unknown>} */
+    /** The error of the last read of an older page. @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.olderFailure = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.failure = signal(null);
@@ -94,18 +94,11 @@ export class Conversation {
     this.sending = new Sending(id, (message) => this.entries.value.some((one) => one.id === message) || this.line.find(message) !== undefined);
     /** @type {Map<string, Call>} */
     this.calls = new Map();
-    /**
-     * Tool results whose calls are on an older page, by run and call id.
-     * @type {Map<string, {content: any[], error: boolean}>}
-     */
+    /** Results of calls on an older page, by run and call id. @type {Map<string, {content: any[], error: boolean}>} */
     this.unclaimed = new Map();
     /** The calls that interrupts refer to. @type {import("../../vendor/signals.js").Signal<Map<string, Call>>} */
     this.asking = signal(new Map());
-    /**
-     * Messages newer than the head that was read. The event that takes a message from the queue contains only the
-     * message's id.
-     * @type {Map<string, any>}
-     */
+    /** Messages newer than the loaded head, by id: the event that dequeues one has only its id. @type {Map<string, any>} */
     this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];

@@ -1,4 +1,5 @@
-// Usage of a conversation as the server sums it, figures of the last reply, and estimates for the current one. (SK-U9)
+// The usage of a conversation, summed by the server, the figures of the last reply, and estimates for the current
+// reply. (SK-U9)
 
 import { get, Problem, query, signedIn, wait } from "../lib/api.js";
 import { signal } from "../lib/html.js";

@@ -1,5 +1,5 @@
-// A new conversation that continues another one from an earlier event, with its files at that time: fork, try again, edit
-// and roll back. The other conversation and its folder do not change. (ZE-P9)
+// Creates a conversation that continues another conversation from an earlier event, with the files at that time: fork,
+// try again, edit and roll back. The other conversation and its folder do not change. (ZE-P9)
 
 import { isOpen, post } from "../lib/api.js";
 import { signal } from "../lib/html.js";

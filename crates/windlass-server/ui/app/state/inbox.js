@@ -44,8 +44,8 @@ export function replace(thread, open) {
 }
 
 /**
- * Shows the open interrupts, oldest first, so that a new one never moves the others. An unchanged interrupt keeps its
- * object, so that Preact does not render it again.
+ * Shows the open interrupts, oldest first, so that a new interrupt never moves the others. An unchanged interrupt keeps
+ * its object, so that Preact does not render it again.
  * @param {Interrupt[]} open
  */
 function show(open) {

@@ -47,7 +47,7 @@ export function hold(own) {
   if (own?.contains(document.activeElement)) own.focus({ preventScroll: true });
 }
 
-/** Called when an interrupt leaves the page: moves its focus to the next one. @param {HTMLElement} own */
+/** Called when an interrupt leaves the page: moves the focus to the next interrupt. @param {HTMLElement} own */
 export function leave(own) {
   if (own.contains(document.activeElement)) goOn(asks().indexOf(own));
 }

@@ -118,7 +118,8 @@ pub struct Viewer<'a> {
     pub caller: &'a Caller,
     /// When the run started.
     pub run_started_at: Timestamp,
-    /// How long before the run's start the account must have been unchanged, so that its vote counts.
+    /// Minimum time between another user's change of an account and the run's start, so that the account's vote is
+    /// valid, in milliseconds.
     pub vote_after_ms: u64,
 }
 

@@ -18,8 +18,8 @@ export async function readRun(id, stop) {
 }
 
 /**
- * Reads the events of a run after a position, up to its end or to the newest event. `until` is the last position that was
- * read. A page with long texts may be short; `next_after` says whether more follows.
+ * Reads the events of a run after a position, up to its end or to the newest event. `until` is the last position that
+ * was read. A page with long texts may be short; `next_after` shows whether more events follow.
  * @param {string} thread @param {string} run @param {number} after @param {AbortSignal} [stop]
  */
 export async function readEvents(thread, run, after, stop) {
