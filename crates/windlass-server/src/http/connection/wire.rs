@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
         self.inner.flush().await
     }
 
-    /// Shuts down the write side, then reads and discards remaining data of the client, for at most [`LINGER`].
+    /// Shuts down the write side, then reads and discards remaining data of the client, for at most `LINGER`.
     pub async fn close(mut self) {
         if self.inner.shutdown().await.is_err() {
             return;

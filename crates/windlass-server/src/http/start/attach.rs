@@ -31,8 +31,8 @@ pub enum Attachment {
         /// Path in that folder.
         path: String,
     },
-    /// All files of an earlier message, with their content at the time when it was sent. The sender must own the thread
-    /// or administer its workspace.
+    /// All files of an earlier message, as they were when it was sent. The sender must own the thread or administer
+    /// its workspace.
     Earlier {
         /// Id of the thread.
         #[schema(value_type = String)]
