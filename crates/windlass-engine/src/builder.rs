@@ -243,9 +243,9 @@ impl Builder {
         self
     }
 
-    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them, because
-    /// another process started the run or this one has restarted. `find` returns all of the run's tools; if one is
-    /// missing, the engine uses none of them.
+    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them,
+    /// because another process started the run or this one has restarted. `find` returns all of the run's tools; if
+    /// one is missing, the engine uses none of them.
     pub fn tools_of(
         mut self,
         find: impl Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync + 'static,
@@ -282,9 +282,10 @@ impl Builder {
         self
     }
 
-    /// Decides whether this process can resume a run that recorded a model address or key in
-    /// [`RunOptions::access`](windlass_machine::RunOptions::access). If `reaches` returns `false`, the engine does not drive
-    /// the run and rejects every input to its thread except a cancel. By default, the engine drives all runs.
+    /// Decides whether this process can resume a run that recorded a model address or
+    /// key in [`RunOptions::access`](windlass_machine::RunOptions::access). If
+    /// `reaches` returns `false`, the engine does not drive the run and rejects every
+    /// input to its thread except a cancel. By default, the engine drives all runs.
     pub fn reaches(mut self, reaches: impl Fn(&ModelAccess) -> bool + Send + Sync + 'static) -> Self {
         self.reaches = Some(Arc::new(reaches));
         self

@@ -82,7 +82,7 @@ pub struct Started {
     pub seq: Seq,
     /// The run that was active when the message was queued; `None` if it was not queued.
     pub behind: Option<RunId>,
-    /// Whether the message is queued. `false` if the active run accepted it at once.
+    /// Whether the message is queued. `false` if the active run accepted the message immediately.
     pub waits: bool,
     /// Position of the event that contains the message.
     pub message: Seq,
@@ -209,7 +209,7 @@ impl Engine {
         })
     }
 
-    /// Returns the difference between a run's tools and the engine's tools; `None` if there is none.
+    /// Returns the difference between a run's tools and the engine's tools; `None` if they are equal.
     fn replacement(&self, tools: RunTools) -> Option<Replacement> {
         match tools {
             RunTools::Usual => None,
@@ -272,7 +272,7 @@ impl Engine {
         Ok(self.services.store.journal.usage(query).await?)
     }
 
-    /// Returns the whole text of a content, including one stored as a blob.
+    /// Returns the whole text of a content, also if it is stored as a blob.
     pub async fn text(&self, content: &Content) -> Result<String, EngineError> {
         Ok(self.services.contents.text_of(content).await?)
     }

@@ -72,7 +72,7 @@ pub struct RestoredFile {
     pub path: String,
     /// The action; for a preview, the action that a restore would take.
     pub fate: FileFate,
-    /// Why the file was kept, in plain language.
+    /// The reason why the file was kept, in plain language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -25,7 +25,7 @@ pub struct AgentConfig {
     pub settings: ModelSettings,
     /// Limits of each run.
     pub limits: Limits,
-    /// The mode of a run, unless the task chooses one or an earlier run of the thread had one.
+    /// The mode of a run, unless the task or an earlier run of the thread has set a mode.
     pub mode: Option<Mode>,
 }
 
@@ -36,7 +36,7 @@ pub struct Task {
     pub agent: AgentConfig,
     /// The user's message.
     pub message: Message,
-    /// The thread to run in; `None` creates one.
+    /// The thread to run in; `None` creates a thread.
     pub thread: Option<ThreadId>,
     /// The sender's id of the message. A repeated send to the same thread within 24 h returns the result of the first
     /// send. `None` generates a new id.
@@ -67,8 +67,8 @@ pub enum RunTools {
     /// The engine's tools.
     #[default]
     Usual,
-    /// The engine's tools except the named ones, plus further tools. A further tool replaces the engine's tool of the
-    /// same name.
+    /// The engine's tools except the named tools, plus further tools. A
+    /// further tool replaces the engine's tool of the same name.
     Replacing {
         /// Names of engine tools that the run does not have.
         names: Vec<ToolName>,

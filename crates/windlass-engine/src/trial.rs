@@ -105,7 +105,7 @@ pub struct Supposed {
     pub arguments: Option<Value>,
     /// The caller that the call would be made for.
     pub by: Party,
-    /// Rules to evaluate instead of the active ones.
+    /// Rules to evaluate instead of the active rules.
     pub rules: Option<Vec<Rule>>,
 }
 

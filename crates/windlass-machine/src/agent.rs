@@ -31,7 +31,7 @@ pub struct Agent {
     /// Limits of each run.
     #[serde(default)]
     pub limits: Limits,
-    /// Mode of runs, unless one was chosen for the run or earlier in the thread.
+    /// Mode of runs, unless a mode was chosen for the run or earlier in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
 }
@@ -63,7 +63,7 @@ impl ModelSettings {
     }
 }
 
-/// How much the model reasons before it answers. A budget takes precedence over an effort. (SK-L3)
+/// Amount of reasoning before the model answers. A budget takes precedence over an effort. (SK-L3)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
@@ -120,7 +120,7 @@ impl CacheMarks {
 /// Limits of a run. Every limit has a default and fails closed.
 ///
 /// Only values that differ from the defaults are recorded, so the defaults are part of the events' version. A build
-/// that changes one must write the old value into older events when it converts them.
+/// that changes a default must write the old value into older events when it converts them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

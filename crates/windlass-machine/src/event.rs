@@ -128,7 +128,7 @@ pub enum Fact {
     RunFinished {
         /// Final status.
         status: RunStatus,
-        /// The final text, or the text received so far.
+        /// The final text, or the received part of it.
         #[serde(default, skip_serializing_if = "Output::is_empty")]
         output: Output,
         /// The error, if the run failed.
@@ -155,7 +155,7 @@ pub enum Fact {
         attempt: Attempt,
         /// Model that is called.
         model: ModelName,
-        /// Why the step runs, which adds texts to the request.
+        /// The reason why the step runs, which adds texts to the request.
         #[serde(default, skip_serializing_if = "StepMode::is_plain")]
         mode: StepMode,
         /// A user text from the engine that the step adds to the history.
@@ -170,7 +170,7 @@ pub enum Fact {
         attempt: Attempt,
         /// The reply as an assistant message.
         message: Arc<Message>,
-        /// Why the model stopped.
+        /// The reason why the model stopped.
         stop: StopReason,
         /// Token counts, as the provider reported them.
         #[serde(default)]
@@ -285,7 +285,7 @@ pub enum Fact {
     InterruptOpened {
         /// Id of the interrupt.
         interrupt: InterruptId,
-        /// What the interrupt asks for.
+        /// Kind of input that the interrupt waits for.
         kind: InterruptKind,
         /// The waiting call; `None` if the run as a whole waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,8 +332,8 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
-    /// A call is about to be dispatched. [`EffectId::derive`] gives its effect id. Its arguments are those of the reply,
-    /// unless a later `call.judged` or `call.edited` replaces them.
+    /// A call is about to be dispatched. [`EffectId::derive`] gives its effect id. Its arguments are those of the
+    /// reply, unless a later `call.judged` or `call.edited` replaces them.
     #[serde(rename = "tool.started")]
     ToolStarted {
         /// The started call.
@@ -453,7 +453,7 @@ pub enum Fact {
         call: CallKey,
         /// Stable id of the effect.
         effect: EffectId,
-        /// Why the outcome is unknown.
+        /// The reason why the outcome is unknown.
         reason: String,
     },
     /// Older messages are no longer sent to the model.

@@ -41,7 +41,7 @@ pub enum Input {
         /// Requester: the message's sender.
         by: Principal,
     },
-    /// Sends a queued message at once: cancels the active run and moves the message before all others.
+    /// Sends a queued message immediately: cancels the active run and moves the message to the front of the queue.
     SendNow {
         /// Id of the queued message.
         id: InputId,
@@ -295,14 +295,14 @@ pub struct Kept {
     pub value: Content,
 }
 
-/// A fork: a new thread that starts with the history of another one.
+/// A fork: a new thread that starts with the history of another thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
     /// Id of the new thread.
     pub thread: ThreadId,
     /// Last event of the other thread that is copied.
     pub until: Seq,
-    /// The user who forks the thread and owns the new one.
+    /// The user who forks the thread and owns the new thread.
     pub by: Principal,
     /// The folder that the new thread's tools work in.
     pub folder: Option<String>,
@@ -369,7 +369,7 @@ pub struct ModelReplied {
     pub attempt: Attempt,
     /// Blocks of the reply; call ids are unique and not empty.
     pub blocks: Vec<Block>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
     /// Token counts, as the provider reported them.
     pub usage: Usage,

@@ -53,7 +53,7 @@
 //! let mut now = Timestamp(1_000);
 //!
 //! while let Some(input) = mailbox.pop() {
-//!     // 1. Decide. The machine has already applied the returned events. A reject is for the sender and changes nothing.
+//!     // 1. Decide. The machine has already applied the returned events. A reject leaves the machine unchanged.
 //!     let events = machine.handle(&input, now).unwrap();
 //!     // 2. Append before publishing or starting anything. If the append fails or its outcome is unknown, discard the
 //!     //    machine and read the journal again.
@@ -99,7 +99,7 @@
 //! - **It reports commands that were started before.** After opening a thread, the driver sends each command of
 //!   [`Machine::unfinished`] as [`Input::Lost`]. It also reports a command that it has recorded but not dispatched,
 //!   because no later process can. A call is reported as [`Input::NotDispatched`], either because a cancel in the
-//!   same batch overtook it or because its tool differs from the judged one. A model call is reported as
+//!   same batch overtook it or because its tool has changed since the verdict. A model call is reported as
 //!   [`Input::ModelStopped`]. An orderly shutdown also reports a model call in flight as [`Input::ModelStopped`], so
 //!   that the call does not count as a lost attempt.
 //! - **In a run that is being cancelled**, the driver aborts the commands in flight and reports each outcome. The
@@ -108,8 +108,8 @@
 //! - **It may repeat commands without effects.** It starts [`Command::PreviewTool`] and [`Command::Reconcile`]
 //!   whenever they are wanted and not in flight, and never reports them as lost.
 //! - **Every view is complete.** It contains the policy and each call of the step at the time when the driver takes
-//!   the input; an edited call has its new arguments. If the view is newer than the one that judged a startable call,
-//!   the driver sends [`Input::Rejudge`] first.
+//!   the input; an edited call has its new arguments. If the view is newer than the view that judged a startable
+//!   call, the driver sends [`Input::Rejudge`] first.
 //! - **It reports a refused budget** as [`Input::LimitRefused`], and then repeats
 //!   the rejected input. The machine asks a person or ends the run. If the input is
 //!   a message that would have started a run, the report contains the message.
@@ -130,7 +130,7 @@
 //!    [`Machine::apply`] never fails, not even for a nonsensical journal.
 //! 2. `restore(snapshot, tail)` equals the fold of the whole journal. Time in a journal never runs backwards.
 //! 3. A call has exactly one result, from its tool or from the engine. An effect is dispatched at most once per
-//!    recorded start: once in total, unless its class allows a repeat or a person requested one.
+//!    recorded start: once in total, unless its class allows a repetition or a person requested it.
 //! 4. An active run has something in flight, a deadline, or an open interrupt. It is never stuck.
 //! 5. Within a run, each request extends the previous one, unless an event gives a reason: the window moved, the
 //!    model was switched, or the steps were used up. A request has at most N messages plus the newest, and no call

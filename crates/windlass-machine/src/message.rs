@@ -350,7 +350,7 @@ impl Usage {
     }
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {

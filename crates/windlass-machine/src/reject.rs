@@ -1,6 +1,6 @@
 //! The reason why an input was rejected, without any change to the thread.
 //!
-//! A reject is for the sender; the model never sees one.
+//! A reject is for the sender; the model never sees it.
 
 use serde::{Deserialize, Serialize};
 

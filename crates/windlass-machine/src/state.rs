@@ -174,7 +174,7 @@ impl History {
         self.messages.drain(..count as usize).collect()
     }
 
-    /// Removes the messages from an index on, and restores earlier ones that had left the window.
+    /// Removes the messages from an index on, and restores earlier messages that had left the window.
     fn withdraw(&mut self, end: u64, dropped: VecDeque<Arc<Message>>) {
         self.messages.truncate(end.saturating_sub(self.start) as usize);
         self.first.take_if(|(index, _)| *index >= end);
@@ -299,7 +299,7 @@ impl State {
         let from = self.history.start;
         let dropped = self.history.move_to(start);
         self.with_run(|run| {
-            // If the run is rolled back, its own messages are withdrawn with it, so only earlier ones are kept.
+            // If the run is rolled back, its own messages are withdrawn with it, so only earlier messages are kept.
             let before = run.first_message.saturating_sub(from) as usize;
             run.dropped.extend(dropped.into_iter().take(before));
         });

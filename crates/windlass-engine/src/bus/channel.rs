@@ -105,7 +105,8 @@ impl Channel {
         self.readers.iter().find(wants).map_or(Backlog::Fragments, |reader| reader.relayed_backlog)
     }
 
-    /// Adds a signal to the log, and its fragments to the ring for later followers. Returns whether a follower can read it.
+    /// Adds a signal to the log, and a fragment also to the ring for
+    /// later followers. Returns whether a follower can read it.
     pub fn publish(&mut self, from: Source, signal: Signal) -> bool {
         let before = self.generation();
         let pushed = match &signal {

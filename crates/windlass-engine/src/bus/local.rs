@@ -193,7 +193,7 @@ impl Local {
     }
 }
 
-/// The stream of one follower. The stream ends only if its channel is removed.
+/// The stream of one follower. It does not end in normal operation, because a channel exists while it has followers.
 struct Follower {
     local: Arc<Local>,
     thread: ThreadId,

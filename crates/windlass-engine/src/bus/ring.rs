@@ -31,7 +31,7 @@ pub(super) struct Ring {
     generation: Option<(Seq, Attempt)>,
     /// Number of the newest fragment.
     newest: u64,
-    /// All fragments before the recent ones, merged by block in order of appearance.
+    /// All fragments before the recent fragments, merged by block in order of appearance.
     merged: Merged,
     recent: Recent,
     /// The last snapshot, shared by all followers that were too slow.
@@ -162,7 +162,7 @@ impl Ring {
         Next::Told(snapshot)
     }
 
-    /// Clears the ring for a newer generation. Returns `false` for an older one.
+    /// Clears the ring for a newer generation. Returns `false` for an older generation.
     fn turn_to(&mut self, seq: Seq, attempt: Attempt) -> bool {
         if self.generation.is_none_or(|(current, _)| current < seq) {
             *self = Self { generation: Some((seq, attempt)), ..Self::default() };

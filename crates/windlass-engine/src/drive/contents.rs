@@ -191,7 +191,7 @@ fn leave_out(parts: &mut Vec<OutputPart>) {
     }
 }
 
-/// Truncates the texts of a result to one shared budget; texts beyond it are removed.
+/// Truncates the texts of a result to one shared budget; texts above the budget are removed.
 fn shorten(parts: &mut Vec<OutputPart>) {
     let texts = parts.iter_mut().filter_map(|part| match part {
         OutputPart::Text(text) => Some(std::mem::take(text)),

@@ -16,7 +16,7 @@ pub const CONVERSATION: &str = "gen_ai.conversation.id";
 pub const PROVIDER: &str = "gen_ai.provider.name";
 /// The requested model.
 pub const MODEL: &str = "gen_ai.request.model";
-/// Why the model stopped.
+/// The reason why the model stopped.
 pub const FINISH: &str = "gen_ai.response.finish_reasons";
 /// Name of the tool.
 pub const TOOL: &str = "gen_ai.tool.name";

@@ -33,7 +33,7 @@ pub struct StoredMessage {
     /// Position of the event that added it to the history; for a queued message, of the event that queued it. It is
     /// the cursor of the previous page.
     pub seq: Seq,
-    /// Time of that event.
+    /// Time of the event that added or queued the message.
     pub at: Timestamp,
     /// Run of the message; for a queued message, the run that it will start.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct StoredMessage {
     /// Mode of the run, for a message to the agent; for a queued message, the requested mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
     /// Token counts of the reply, as the provider reported them.
@@ -78,7 +78,8 @@ pub struct StoredMessage {
     /// The tool calls of the message, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<StoredCall>,
-    /// Later events of its run that no message shows: a reached limit, a model switch, a failure or a cancellation.
+    /// Later events of the message's run that no message shows: a
+    /// reached limit, a model switch, a failure or a cancellation.
     #[serde(skip)]
     pub after: Vec<Recorded>,
 }
@@ -93,7 +94,7 @@ pub enum MessageStatus {
     Queued,
     /// The received part of a reply that was stopped or failed.
     Partial,
-    /// Text from the engine, because the model gave none. The model never sees it.
+    /// Text from the engine, because the model gave no text. The model never sees this text.
     Fallback,
     /// Removed from the prompt, because its run was rolled back.
     Withdrawn,
@@ -115,7 +116,7 @@ pub struct StoredCall {
     /// The arguments that are sent, if they differ from those that the model wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Content>,
-    /// What decided the verdict: a rule's name, `mode`, or `annotations`.
+    /// The source of the verdict: a rule's name, `mode`, or `annotations`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// The preview that the approvers saw.
@@ -178,11 +179,11 @@ pub enum AnswerWord {
     Denied,
     /// The reply that the tool requested.
     Replied,
-    /// A call in doubt was done.
+    /// A call in doubt took effect.
     Done,
-    /// A call in doubt was not done and is repeated.
+    /// A call in doubt did not take effect and is repeated.
     Retried,
-    /// A call in doubt counts as failed.
+    /// A call in doubt is treated as failed.
     Failed,
 }
 

@@ -32,7 +32,7 @@ pub struct OfferedTool {
     pub group: Option<String>,
     /// The toolset that a model must load before it can call the tool; `None` if every request contains the tool.
     pub toolset: Option<String>,
-    /// Why calls cannot work at the moment; `None` if they can.
+    /// The reason why calls currently fail; `None` if the tool is available.
     pub unavailable: Option<String>,
     /// Whether the tool can describe a call before it runs.
     pub previews: bool,

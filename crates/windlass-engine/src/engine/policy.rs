@@ -19,13 +19,13 @@ use crate::port::records::{Expect, Record, RecordChange, RecordError};
 pub struct GrantDraft {
     /// The user whose runs may use the grant.
     pub user: Principal,
-    /// The tool whose calls it allows.
+    /// The tool whose calls the grant allows.
     pub tool: ToolName,
     /// Conditions on the arguments.
     pub arguments: Vec<Condition>,
-    /// Number of calls that it allows; `None` is unlimited.
+    /// Number of calls that the grant allows; `None` is unlimited.
     pub count: Option<u32>,
-    /// Expiry time; `None`: it does not expire.
+    /// Expiry time; `None`: the grant does not expire.
     pub expires_at: Option<Timestamp>,
     /// The person who gives the grant.
     pub by: Principal,
@@ -100,7 +100,7 @@ impl PolicyHandle<'_> {
         self.change_auto_run(whose, auto_run, Expect::Any).await
     }
 
-    /// Like [`set_auto_run`](Self::set_auto_run), but only if the choice is the expected one. Returns
+    /// Like [`set_auto_run`](Self::set_auto_run), but only if the current choice is the expected choice. Returns
     /// [`Stale`](Reject::Stale) if it is not.
     pub async fn change_auto_run(
         self,

@@ -36,7 +36,7 @@ pub struct Prompt {
     pub at: Timestamp,
     /// The called model.
     pub model: ModelName,
-    /// Why the step runs, which adds texts to the request.
+    /// The reason why the step runs, which adds texts to the request.
     pub mode: StepMode,
     /// Fingerprint of the rebuilt request.
     pub digest: Fingerprint,

@@ -21,7 +21,7 @@ pub struct QueuedMessage {
     pub message: Arc<Message>,
     /// The sender.
     pub by: Principal,
-    /// When the message will be taken.
+    /// The point at which the message will enter the history.
     pub place: Place,
     /// When the message was queued.
     pub since: Timestamp,
@@ -30,7 +30,8 @@ pub struct QueuedMessage {
 }
 
 impl QueueHandle<'_> {
-    /// Lists the queued messages; messages with the same place are in the order in which they will be taken.
+    /// Lists the queued messages; messages with the same `place`
+    /// are in the order in which they will enter the history.
     pub async fn list(self) -> Result<Vec<QueuedMessage>, EngineError> {
         let Self { engine, id: thread } = self;
         let machine = engine.thread(thread).folded().await?;

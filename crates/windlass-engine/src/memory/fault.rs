@@ -39,7 +39,7 @@ pub(super) struct Faults {
     pub appends: VecDeque<AppendFault>,
     /// Number of next reads that fail.
     pub reads: usize,
-    /// Number of reads so far.
+    /// Number of reads.
     pub reads_made: usize,
     /// Whether the node cannot reach the store.
     pub is_cut_off: bool,

@@ -116,7 +116,7 @@ impl MemoryStore {
         self.claims.close();
     }
 
-    /// Resumes delayed claims, and stops delaying new ones.
+    /// Resumes delayed claims, and stops delaying new claims.
     pub fn release_claims(&self) {
         self.claims.open();
     }
@@ -131,7 +131,7 @@ impl MemoryStore {
         self.folds.close();
     }
 
-    /// Resumes delayed folds, and stops delaying new ones.
+    /// Resumes delayed folds, and stops delaying new folds.
     pub fn release_folds(&self) {
         self.folds.open();
     }
@@ -411,7 +411,7 @@ impl Blobs for MemoryStore {
         }
     }
 
-    /// Keeps every blob: the store ends with its process, and its users are tests.
+    /// Deletes no blobs, because the store's content is lost when its process ends.
     async fn collect(&self) -> Result<(), StoreError> {
         Ok(())
     }

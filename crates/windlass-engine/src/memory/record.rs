@@ -1,6 +1,6 @@
 //! Records in memory.
 //!
-//! All changes of a call are validated before the first is made.
+//! All changes of a call are validated before the first change is applied.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,11 +14,11 @@ use crate::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 #[derive(Default)]
 pub(super) struct RecordRows {
     rows: BTreeMap<(String, String), Row>,
-    /// Number of all changes so far.
+    /// Number of the newest change.
     count: u64,
-    /// The newest change of each kind.
+    /// Number of the newest change of each kind.
     changed: BTreeMap<String, u64>,
-    /// The newest change of each owner's records of a kind.
+    /// Number of the newest change of each owner's records of a kind.
     changed_of: BTreeMap<(String, String), u64>,
 }
 

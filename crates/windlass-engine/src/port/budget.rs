@@ -52,7 +52,7 @@ pub struct Draw {
 pub struct Settle {
     /// Key of the reservation. A key without a reservation is booked as well, because the amounts were used anyway.
     pub key: String,
-    /// The used amounts, which may exceed the reserved ones.
+    /// The used amounts, which may exceed the reserved amounts.
     pub used: Amounts,
 }
 
@@ -99,7 +99,7 @@ pub enum Known {
     Settled,
 }
 
-/// What a store has read for one append.
+/// The keys and budgets that a store has read for one append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Books {
     /// State of the keys that [`keys_of`] names. A key that was never written is missing.

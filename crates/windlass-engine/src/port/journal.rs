@@ -219,7 +219,7 @@ pub struct Head {
     pub batch: BatchId,
 }
 
-/// One append: the events with everything that is written in the same transaction.
+/// One append: the events, and all other changes of the same transaction.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Thread whose journal the batch extends.
@@ -264,7 +264,7 @@ pub struct Accepted {
     /// The run that was active when a message was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<RunId>,
-    /// Whether a message is queued. `false` if the active run accepted it at once.
+    /// Whether a message is queued. `false` if the active run accepted the message immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// Position of the event that contains the message.

@@ -193,7 +193,7 @@ pub struct Reply {
     /// Text, reasoning, tool-call and opaque blocks, in the provider's order. Unfinished calls are omitted. Call ids
     /// are unique within the reply and not empty.
     pub blocks: Vec<Block>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
     /// Token counts, as reported by the provider.
     pub usage: Usage,
@@ -211,7 +211,7 @@ pub struct ModelError {
     pub message: String,
     /// Wait before a retry that the provider requests, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// HTTP status of the response; `None` if there was no response.
+    /// HTTP status of the response; `None` without a response.
     pub status: Option<u16>,
 }
 

@@ -34,6 +34,6 @@ pub struct StoreParts {
     pub blobs: Arc<dyn Blobs>,
     /// Records outside the threads.
     pub records: Arc<dyn Records>,
-    /// The bus between the processes that have the store open; `None` if there is only one process.
+    /// The bus between the processes that have the store open; `None` for a store of a single process.
     pub bus: Option<Arc<dyn Bus>>,
 }

@@ -35,8 +35,8 @@ pub trait Tool: Send + Sync {
         Conduct { annotations: spec.annotations, class: self.traits().effect_class(spec), added: Vec::new() }
     }
 
-    /// Returns why calls cannot work at the moment, for example
-    /// because the server is down. Lists of tools show this text.
+    /// Returns why calls currently fail, for example because the server is down; `None` if the tool is available.
+    /// Lists of tools show this text.
     fn unavailable(&self) -> Option<String> {
         None
     }

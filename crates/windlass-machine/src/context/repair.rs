@@ -33,7 +33,7 @@ fn object(value: Value) -> Result<Value, String> {
     }
 }
 
-/// Strips trailing commas, quotes bare keys, and converts single-quoted strings to double-quoted ones.
+/// Strips trailing commas, quotes bare keys, and converts single-quoted strings to double-quoted strings.
 fn repaired(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text.chars().peekable();

@@ -154,7 +154,7 @@ pub struct LimitAsked {
     pub limit: String,
     /// Value of the limit.
     pub figure: u64,
-    /// Amount used so far.
+    /// Amount already used.
     pub used: u64,
     /// The run's next action after the limit is raised; absent for a limit on a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -62,7 +62,7 @@ impl Rest {
     }
 }
 
-/// Why a run was cancelled.
+/// The reason why a run was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {

@@ -74,7 +74,7 @@ pub struct RunOptions {
     /// this is the effective mode; `None` if no mode was ever chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Run the calls of a step sequentially, even pure ones. (CF-2)
+    /// Run the calls of a step sequentially, even pure calls. (CF-2)
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub serialized: bool,
     /// The reaction to a reached limit; `None`: the default for the surface.
@@ -211,7 +211,7 @@ pub enum RunStatus {
     Cancelled,
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
     /// A stable code, for example `ERR_RATE_LIMIT`. (LM-X)
@@ -271,14 +271,14 @@ impl Totals {
     }
 }
 
-/// Why a step runs, which may add texts to its request.
+/// The reason why a step runs, which may add texts to its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepMode {
     /// A regular step.
     #[default]
     Plain,
-    /// The last reply was empty: repeat the request. The number counts these repetitions. (WT-L9)
+    /// The last reply was empty: repeat the request. The value is the number of these repetitions. (WT-L9)
     AfterEmpty(u32),
     /// The last reply hit the output maximum: ask the model to continue. (LM-L4)
     Continue,

@@ -63,8 +63,8 @@ impl Event {
         serde_json::to_string(&Versioned { v: VERSION, event: self }).expect("an event is always JSON")
     }
 
-    /// Decodes the output of [`Event::encode`], of this version or an older one. The decoder rejects deeply nested
-    /// JSON, so external JSON is checked before it becomes part of an event ([`crate::check_json`]).
+    /// Decodes the output of [`Event::encode`], of this version or an older version. The decoder rejects deeply
+    /// nested JSON, so external JSON is checked before it becomes part of an event ([`crate::check_json`]).
     pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
         let mut value: Value = serde_json::from_str(line)?;
         let found = value.get("v").and_then(Value::as_u64).unwrap_or(u64::from(FIRST));
@@ -77,6 +77,6 @@ impl Event {
     }
 }
 
-/// Converts an older event to [`VERSION`], one version at a time. Version 1 is the first, so there is nothing to
-/// convert yet.
+/// Converts an older event to [`VERSION`], one version at a time.
+/// Version 1 is the first, so no event needs a conversion yet.
 pub fn upcast(_version: u32, _event: &mut Value) {}

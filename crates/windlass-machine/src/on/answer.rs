@@ -21,7 +21,7 @@ use crate::policy::{Approver, check_json};
 use crate::reject::Reject;
 use crate::state::{Asked, Call, Phase, Run};
 
-/// Maximum number of answers in one input. The number exceeds the questions of a step.
+/// Maximum number of answers in one input. A step can open fewer interrupts.
 const MAX_TOGETHER: usize = 256;
 
 pub(super) fn answered<'i>(

@@ -112,7 +112,7 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
 }
 
 /// Rejects ids that are in use. Effect ids are derived from the run's id, so no two runs may share an id. Only ids in
-/// the state can be compared; the inbox checks older ones.
+/// the state can be compared; the inbox checks older ids.
 fn check_ids(s: Situation<'_>, new: &NewMessage) -> Result<(), Reject> {
     let state = s.state;
     if state.queue.iter().any(|waiting| waiting.id == new.id) {

@@ -192,7 +192,7 @@ fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
     give_up(r, end);
 }
 
-/// Returns the model after the current one in the agent's list.
+/// Returns the model after the current model in the agent's list.
 fn fallback_model(run: &Run) -> Option<&ModelName> {
     let place = run.agent.models.iter().position(|model| *model == run.model);
     // A model that a person chose precedes the list.

@@ -249,7 +249,7 @@ pub(super) fn give_up(r: &mut Recorder<'_>, failed: End) {
     finish(r, end);
 }
 
-/// Retries the step at once, unless the run's time limit was reached.
+/// Retries the step immediately, unless the run's time limit was reached.
 pub(super) fn try_again(r: &mut Recorder<'_>) {
     if r.run().is_overtime {
         let asked = out_of_time(r, Next::Retry);

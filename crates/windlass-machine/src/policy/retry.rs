@@ -109,12 +109,12 @@ const RETRIES_MAX: u32 = 3;
 /// Maximum number of retries after a 529: the fifth consecutive 529 ends the run. (LM-X6)
 const OVERLOADED_RETRIES_MAX: u32 = 4;
 
-/// Returns the delay before the next attempt in milliseconds; `None` if there is no next attempt.
+/// Returns the delay before the next attempt in milliseconds; `None` without a next attempt.
 ///
 /// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
 /// until the fifth consecutive failure (LM-X6). The provider's own delay takes precedence, up to ten minutes. Lost:
-/// at once after the first loss, because a single restart is common; then 2^n s, until [`LOST_ATTEMPTS_MAX`] attempts
-/// are lost. `before` are the earlier failures of the step.
+/// immediately after the first loss, because a single restart is common; then 2^n s, until [`LOST_ATTEMPTS_MAX`]
+/// attempts are lost. `before` are the earlier failures of the step.
 pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
     let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
     if retries_left(class, before) == 0 {

@@ -22,7 +22,7 @@ pub struct Asked {
     pub terms: Terms,
     /// Time at which the interrupt was opened.
     pub since: Timestamp,
-    /// Approvals so far, if several are needed.
+    /// Given approvals, if several are needed.
     pub votes: Vec<Approval>,
     /// Whether the reminder was sent.
     pub reminded: bool,

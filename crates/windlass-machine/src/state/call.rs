@@ -18,7 +18,7 @@ use crate::policy::Terms;
 pub struct Line {
     /// The calls of the step.
     pub calls: Vec<Call>,
-    /// Results so far, at the indexes of their calls.
+    /// Available results, at the indexes of their calls.
     pub results: Vec<Option<ToolResult>>,
     /// Summaries that replace the first part of a result for the model, by call index.
     pub summaries: BTreeMap<u32, Content>,
@@ -53,7 +53,7 @@ pub struct Call {
     pub asks: u32,
     /// Number of deferrals.
     pub deferrals: u32,
-    /// Why the arguments differ from those that the model wrote.
+    /// The reason why the arguments differ from those that the model wrote.
     pub changed: Option<Changed>,
     /// Digest that an approval is bound to.
     pub approval: Digest,
@@ -91,11 +91,11 @@ pub struct Call {
 pub struct Doubt {
     /// Stable id of the effect.
     pub effect: EffectId,
-    /// Why the outcome is unknown.
+    /// The reason why the outcome is unknown.
     pub reason: String,
 }
 
-/// Why a call's arguments differ from those that the model wrote.
+/// The reason why a call's arguments differ from those that the model wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {

@@ -51,24 +51,24 @@ pub struct Run {
     pub attempt: Attempt,
     /// Start time of the step.
     pub step_at: Timestamp,
-    /// Why the step runs, which may add texts to its request.
+    /// The reason why the step runs, which may add texts to its request.
     pub mode: StepMode,
     /// Current activity.
     pub phase: Phase,
-    /// Failures of the current step so far.
+    /// Failures of the current step.
     pub failures: Failures,
     /// Number of consecutive empty replies. (WT-L9)
     pub empties: u32,
     /// Number of consecutive replies that hit the output maximum. (LM-L4)
     pub overruns: u32,
-    /// First and last step whose replies form the answer so far.
+    /// First and last step whose replies form the current answer.
     pub answer: Option<(u32, u32)>,
     /// Whether the next reply continues that answer: the last reply
     /// hit the output maximum, or paused after such a reply.
     pub answer_continues: bool,
     /// Text of a failed attempt, used if no later attempt gives a text. (SK-L9)
     pub partial: Option<Content>,
-    /// Why the last reply stopped.
+    /// The reason why the last reply stopped.
     pub stop: Option<StopReason>,
     /// The requester and the reason of the cancellation; `None` unless the run is being cancelled.
     pub cancel: Option<(Principal, CancelReason)>,
@@ -272,7 +272,7 @@ impl Run {
         self.answer_continues = overrun || paused && !asks && continued.is_some();
     }
 
-    /// Returns the model's answer so far: its replies, or else the text of a failed attempt.
+    /// Returns the model's current answer: its replies, or else the text of a failed attempt.
     pub(crate) fn said(&self) -> Output {
         Output { replies: self.answer, text: self.partial.clone().filter(|text| text.size_bytes() > 0) }
     }

@@ -47,7 +47,7 @@ impl OwnTools {
         Self { find, ..Self::default() }
     }
 
-    /// Marks a thread as one that only processes with the missing tools should drive.
+    /// Marks a thread whose calls wait for missing tools, so that only processes with these tools drive it.
     pub(in crate::drive) fn put_by(&self, thread: &ThreadId, now_ms: u64) {
         // No code panics while the lock is held.
         let mut put_by = self.put_by.lock().unwrap_or_else(PoisonError::into_inner);

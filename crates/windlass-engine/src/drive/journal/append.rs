@@ -14,7 +14,7 @@ const WAITS_MS: [u64; 5] = [50, 200, 750, 2_000, 4_000];
 
 /// The reason why a batch is not in the journal.
 pub(in crate::drive) enum NotAppended {
-    /// Another process drives the thread: stop at once.
+    /// Another process drives the thread: stop immediately.
     Fenced,
     /// The remaining amount of a budget is too small. The batch was not written.
     Limit { budget: String, cap: u64, taken: u64, wanted: u64 },
@@ -95,7 +95,7 @@ pub(in crate::drive) fn may_pass(error: &StoreError) -> bool {
     }
 }
 
-/// Whether this batch is the last one in the journal.
+/// Whether this batch is the last batch in the journal.
 async fn stands(journal: &dyn Journal, batch: &Batch) -> Result<bool, StoreError> {
     let head = journal.head(&batch.thread).await?;
     Ok(head.is_some_and(|head| head.batch == batch.id && head.epoch == batch.epoch))

@@ -125,7 +125,7 @@ impl ThreadStore {
         }
     }
 
-    /// Folds a thread's journal up to a head, starting from a usable snapshot if there is one.
+    /// Folds a thread's journal up to a head, starting from a usable snapshot if the store has one.
     pub(crate) async fn restore(&self, thread: &ThreadId, head: &Head) -> Result<Restored, EngineError> {
         if head.seq == Seq::default() {
             return Ok(Restored::new(thread)?);

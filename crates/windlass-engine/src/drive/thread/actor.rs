@@ -319,9 +319,9 @@ impl Actor {
     fn is_idle(&self) -> bool {
         let DrivenThread { services, machine, in_flight, .. } = &self.driven;
         let due_in_ms = machine.due_in_ms(self.driven.now());
-        // A run that waits for people or sleeps needs no driver: an engine that attends
-        // all threads reopens its thread in time. A run that waits for missing tools is
-        // released at once, so that a process that has them may claim it.
+        // A run that waits for people or sleeps needs no driver: an engine that attends all threads reopens its
+        // thread in time. A run that waits for missing tools is released immediately, so that a process that has the
+        // tools may claim its thread.
         let lacks = !machine.missing().is_empty();
         let is_row = lacks
             || services.attends

@@ -48,7 +48,8 @@ impl Tried {
 }
 
 impl ThreadRegistry {
-    /// Notifies a thread's driver in this process of inbox rows. Returns whether there is a driver.
+    /// Notifies a thread's driver in this process of inbox rows.
+    /// Returns whether this process has a driver for the thread.
     pub(super) fn notify_driver(&self, thread: &ThreadId) -> bool {
         // If the mailbox is full, the next sweep notifies again.
         self.actor(thread).map(|mailbox| mailbox.try_send(Mail::Inbox)).is_some()

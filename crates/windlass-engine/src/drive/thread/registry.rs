@@ -224,7 +224,7 @@ impl ThreadRegistry {
         Ok(posted)
     }
 
-    /// Returns the thread's actor. Starts one if no other live process holds the thread.
+    /// Returns the thread's actor. Starts an actor if no other live process holds the thread.
     pub(crate) async fn open(self: &Arc<Self>, thread: &ThreadId) -> Result<Driver, EngineError> {
         self.open_with(thread, &mut None).await
     }
@@ -238,7 +238,7 @@ impl ThreadRegistry {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
-        // If two tasks open the same thread, the second waits and finds the first one's actor. Copying a folder may
+        // If two tasks open the same thread, the second waits and finds the first task's actor. Copying a folder may
         // keep a thread set aside for minutes.
         let _opening = tokio::select! {
             opening = self.claims.opening.lock(thread) => opening,

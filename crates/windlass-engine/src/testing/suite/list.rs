@@ -141,7 +141,7 @@ pub(super) async fn titles_are_found_by_any_part(subject: JournalSubject) {
     for (nth, title) in titles.iter().enumerate() {
         put(journal, &format!("t{nth}"), titled(title, "one", nth as u64)).await;
     }
-    // A new title replaces the previous one, and a deleted thread has no title.
+    // A new title replaces the previous title, and a deleted thread has no title.
     put(journal, "t0", titled("Neu", "one", 0)).await;
     put(journal, "t1", ThreadView { interrupts: 0, ..titled("ab", "one", 1) }).await;
     journal.delete(&"t1".into()).await.unwrap();

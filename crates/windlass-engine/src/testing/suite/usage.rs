@@ -161,7 +161,7 @@ const QUARTER_MS: u64 = 6 * 60 * 60 * 1000;
 /// Start of a quarter far from 0; runs start in the twelve quarters after it.
 const BASE_MS: u64 = 100 * QUARTER_MS;
 
-/// The same changes of threads and runs, made in the tested store and in one that computes sums for each query.
+/// The same changes of threads and runs, made in the tested store and in a store that computes sums for each query.
 struct Twins<'s> {
     stores: [&'s dyn Journal; 2],
     random: u64,

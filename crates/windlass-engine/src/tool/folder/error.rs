@@ -84,7 +84,7 @@ pub enum FolderError {
     Unrecorded {
         /// The path.
         path: String,
-        /// Why recording failed.
+        /// The reason why recording failed.
         why: String,
     },
     /// The file would exceed the folder's quota.

@@ -1,4 +1,4 @@
-//! Writes files of the working folder atomically: a reader sees the old content or the new one.
+//! Writes files of the working folder atomically: a reader sees either the old content or the new content.
 //!
 //! The new content is durable before it gets the name, and the name is durable before the call returns. Owner,
 //! extended attributes and hard links of the old file are not preserved.
@@ -32,9 +32,9 @@ impl WorkingFolder {
 
     /// Replaces a file's content atomically, or creates it with missing parent directories.
     ///
-    /// An existing file keeps its mode. Fails for a protected or read-only file, and if the folder's quota is
-    /// exceeded. After an error the old content is still there, unless the error came from the last step, the sync of
-    /// the directory.
+    /// An existing file keeps its mode. Fails for a protected or read-only file, and
+    /// if the folder's quota is exceeded. After an error the file still has the old
+    /// content, unless the error came from the last step, the sync of the directory.
     ///
     /// In the folder of a call, the old content is recorded first, and this method waits for the thread's driver.
     /// Call it only where blocking is allowed.

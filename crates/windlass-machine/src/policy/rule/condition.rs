@@ -60,7 +60,7 @@ pub enum Direction {
     Restricts,
 }
 
-/// Why it is unclear whether a condition holds.
+/// The reason why it is unclear whether a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
     /// The arguments cannot be parsed.
@@ -87,7 +87,7 @@ pub enum Unclear {
     Path {
         /// JSON pointer of the argument.
         argument: String,
-        /// Why the comparison fails.
+        /// The reason why the comparison fails.
         why: UnclearPath,
     },
     /// The regular expression is unusable.

@@ -62,7 +62,7 @@ impl PathTarget {
     }
 }
 
-/// Why two paths cannot be compared.
+/// The reason why two paths cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnclearPath {
     /// One path is absolute and the other is not.
