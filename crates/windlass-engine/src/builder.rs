@@ -243,9 +243,9 @@ impl Builder {
         self
     }
 
-    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them,
-    /// because another process started the run or this one has restarted. `find` returns all of the run's tools; if
-    /// one is missing, the engine uses none of them.
+    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them.
+    /// Another process may have started the run, or this process may have restarted. `find` returns all of the run's
+    /// tools; if one is missing, the engine uses none of them.
     pub fn tools_of(
         mut self,
         find: impl Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync + 'static,

@@ -90,7 +90,7 @@ impl fmt::Display for SlowDriver {
     }
 }
 
-/// Who caused an error.
+/// The party that caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The caller: the request cannot succeed as sent.
@@ -114,7 +114,7 @@ impl EngineError {
     /// Returns who caused the error, and whether a retry may succeed.
     pub fn judge(&self) -> (Fault, TryAgain) {
         match self {
-            // These conditions are temporary: a run ends, and a queue empties.
+            // A busy thread, a full queue and an active run are temporary.
             Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) | Self::Active { .. } => {
                 (Fault::Caller, TryAgain::Later)
             }

@@ -40,7 +40,7 @@ pub struct Outcome {
     pub errors: Vec<ErrorInfo>,
     /// Whether the run was cancelled, or is being cancelled.
     pub cancelled: bool,
-    /// When this outcome was computed.
+    /// Time at which the outcome was computed.
     pub at: Timestamp,
 }
 
@@ -106,9 +106,9 @@ pub struct OpenInterrupt {
     pub preview: Option<String>,
     /// The evidence about a call that is in doubt.
     pub evidence: Option<Evidence>,
-    /// When the interrupt was opened.
+    /// Time at which the interrupt was opened.
     pub since: Timestamp,
-    /// When the interrupt expires and its default applies.
+    /// Time at which the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
     /// The required number of approvals, the approvers, and the action on expiry.
     pub terms: Terms,
@@ -123,7 +123,7 @@ pub struct Evidence {
     pub reason: String,
     /// Stable id of the effect, which the tool received.
     pub effect: EffectId,
-    /// When the call was last dispatched.
+    /// Time of the call's last dispatch.
     pub begun_at: Timestamp,
 }
 

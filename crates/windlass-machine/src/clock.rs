@@ -25,10 +25,9 @@ pub struct ThreadClock {
 }
 
 impl ThreadClock {
-    /// Creates the clock for a driver that opens a thread. The reading of the previous driver's
-    /// monotonic clock is unknown. In an active run, the wall time since the last event is added
-    /// to thread time, even if thread time is ahead of the wall clock. The reason is that the
-    /// thread may have been opened because the wall clock reached its deadline.
+    /// Creates the clock for a driver that opens a thread. The reading of the previous driver's monotonic clock is
+    /// unknown. In an active run, thread time includes the wall time since the last event, even if it is ahead of the
+    /// wall clock. Otherwise a thread that was opened because the wall clock reached its deadline would not be due.
     pub fn open(machine: &Machine, wall: Timestamp, monotonic_ms: u64) -> Self {
         let state = machine.state();
         let ahead_ms = state.run.as_ref().map_or(0, |_| state.ahead_ms);

@@ -1,6 +1,6 @@
 //! Commands: the operations that should be in flight, as a function of the state.
 //!
-//! This module does not run them: the driver decides how to carry out a command.
+//! This module runs no commands: the driver decides how to carry them out.
 
 use serde::{Deserialize, Serialize};
 

@@ -56,7 +56,7 @@ pub enum Fact {
     ThreadTitled {
         /// At most 60 characters.
         title: String,
-        /// Who set the title; `engine` if it was derived from the first message.
+        /// The author of the title; `engine` if it was derived from the first message.
         by: Principal,
         /// The cost, if a model generated it. If a person has set a title, `title` repeats the person's title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -381,7 +381,7 @@ pub enum Fact {
         /// The deferred call.
         #[serde(flatten)]
         call: CallKey,
-        /// When the call is started again.
+        /// Time at which the call is started again.
         until: Timestamp,
         /// Data that the tool gets back when the call is started again.
         #[serde(default, skip_serializing_if = "Option::is_none")]

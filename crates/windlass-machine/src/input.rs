@@ -219,9 +219,9 @@ pub enum Input {
         /// The current policy and open calls.
         view: View,
     },
-    /// This process recorded a start but did not dispatch it, because the tool differs
-    /// from the judged one or the run was cancelled in the same append. A later process
-    /// cannot know that the call was not dispatched, and reports the command as lost.
+    /// This process recorded a start but did not dispatch it. Either the tool has changed since the verdict, or the
+    /// run was cancelled in the same append. A later process cannot know that the call was not dispatched, and
+    /// reports the command as lost.
     NotDispatched {
         /// The call that was not dispatched.
         call: CallKey,

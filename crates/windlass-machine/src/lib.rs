@@ -1,7 +1,7 @@
 //! The pure state machine of Windlass: it decides the next action of an agent's run, and has no effects itself.
 //!
-//! It has no I/O, async code, clock or randomness. Everything that a decision needs from outside arrives in an
-//! [`Input`]. Every decision is recorded as an [`Event`], and everything that should be in flight is a [`Command`]. A
+//! The machine has no I/O, async code, clock or randomness. All outside data for a decision arrives in an [`Input`].
+//! Every decision is recorded as an [`Event`], and every operation that should be in flight is a [`Command`]. A
 //! driver around the machine owns the journal, the model, the tools and the clock.
 //!
 //! # Vocabulary

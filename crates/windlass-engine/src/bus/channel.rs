@@ -1,4 +1,4 @@
-//! One thread's signals: the log that its followers read, and each follower's position in the log.
+//! The signals of a thread: the log that its followers read, and each follower's position in the log.
 //!
 //! A signal is stored once, and a follower is only a position, so a thousand followers cost little more than one. A
 //! follower that is too slow is notified and continues from the ring. Publishing never waits for a follower.
@@ -46,7 +46,7 @@ pub(super) struct Wakers {
     pub others: Vec<Waker>,
 }
 
-/// One follower.
+/// A follower of the thread.
 struct Reader {
     number: u64,
     /// Whether the follower is another process. Such a follower receives no relayed signals: otherwise two processes

@@ -7,7 +7,7 @@ use windlass_machine::{RunId, ThreadId};
 
 use crate::engine::Engine;
 
-/// One thread of an engine, see [`Engine::thread`].
+/// A handle on a thread, see [`Engine::thread`].
 #[derive(Clone, Copy)]
 pub struct ThreadHandle<'a> {
     pub(crate) engine: &'a Engine,
@@ -40,7 +40,7 @@ pub struct FilesHandle<'a> {
     pub(crate) id: &'a ThreadId,
 }
 
-/// One run of an engine, see [`Engine::run`].
+/// A handle on a run, see [`Engine::run`].
 #[derive(Clone, Copy)]
 pub struct RunHandle<'a> {
     pub(crate) engine: &'a Engine,

@@ -125,7 +125,7 @@ pub struct StoredCall {
     /// The last answer of a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<Answered>,
-    /// When a deferred call is started again.
+    /// Time at which a deferred call is started again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The interrupt that the call waits for.
@@ -146,7 +146,7 @@ pub struct StoredCall {
 pub struct Answered {
     /// The person who answered.
     pub by: Principal,
-    /// When the person answered.
+    /// Time of the answer.
     pub at: Timestamp,
     /// Kind of the answer.
     pub word: AnswerWord,
@@ -197,7 +197,7 @@ impl AnswerWord {
             Answer::Done { .. } => Some(Self::Done),
             Answer::Retry => Some(Self::Retried),
             Answer::Fail { .. } => Some(Self::Failed),
-            // These answers concern limits, or come from no person.
+            // The other answers concern limits, or come from no person.
             Answer::Raise { .. } | Answer::Stop | Answer::Withdrawn => None,
         }
     }

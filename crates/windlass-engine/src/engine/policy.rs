@@ -142,7 +142,7 @@ impl PolicyHandle<'_> {
         })
     }
 
-    /// Adds a tool with its current schema to a user's allow list, which applies if `allowlist` is chosen. (ZE-H9)
+    /// Adds a tool with its current schema to a user's allow list. The list applies if `allowlist` is chosen. (ZE-H9)
     /// Returns [`NoTool`](EngineError::NoTool) if no tool has that name.
     pub async fn allow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
         let engine = self.engine;

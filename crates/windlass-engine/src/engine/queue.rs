@@ -23,7 +23,7 @@ pub struct QueuedMessage {
     pub by: Principal,
     /// The point at which the message will enter the history.
     pub place: Place,
-    /// When the message was queued.
+    /// Time at which the message was queued.
     pub since: Timestamp,
     /// The run that the message will start, unless the message is added to the active run.
     pub run: RunId,

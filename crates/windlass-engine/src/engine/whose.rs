@@ -11,7 +11,7 @@ use crate::drive::policy::service::{AutoRunOf, auto_run_key};
 pub enum Whose {
     /// A user's choice, for all threads without their own choice.
     User(Principal),
-    /// One thread's choice.
+    /// The choice for a single thread.
     Thread(ThreadId),
 }
 

@@ -1,6 +1,6 @@
 //! A store in memory, which behaves like the other stores and can inject faults.
 //!
-//! It is for tests, and for runs that need no durable store: its content is lost when the process ends.
+//! The store is for tests, and for runs that need no durable store: its content is lost when the process ends.
 
 mod budget;
 mod fault;
@@ -27,7 +27,7 @@ use crate::port::journal::{
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
 
-/// One node's view of a store in memory.
+/// A node's view of a store in memory.
 #[derive(Clone)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,

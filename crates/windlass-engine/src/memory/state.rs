@@ -64,7 +64,7 @@ pub(super) struct Thread {
     deleted: bool,
     pub(super) head: Head,
     node: Option<String>,
-    /// When the node's claim ends, in a store with leases.
+    /// Time at which the node's claim ends, in a store with leases.
     held_until: Timestamp,
     pub(super) created_at: Timestamp,
     pub(super) view: ThreadView,

@@ -65,7 +65,7 @@ pub struct BudgetRow {
     pub used: u64,
     /// Amount reserved for work in flight.
     pub reserved: u64,
-    /// When either amount last changed.
+    /// Time of the last change of either amount.
     pub updated_at: Timestamp,
 }
 

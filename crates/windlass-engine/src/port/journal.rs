@@ -48,9 +48,9 @@ pub trait Journal: Send + Sync {
     /// Finds at most `limit` threads that need a driver and claims them atomically, so that no two nodes
     /// receive the same thread. A thread needs a driver if any of these holds: its run is neither waiting
     /// nor ended; its deadline has passed by the store's clock; it has an unconsumed input; or it has a
-    /// deadline and the time of its row's last change is two minutes or more in the future, because the
-    /// clock was set back. Threads that a live node holds, including this node, and threads in `except`
-    /// are skipped. Must not read waiting or sleeping threads that are not yet due.
+    /// deadline and its row was last changed two minutes or more in the future. The last case occurs if
+    /// the clock was set back. Threads that a live node holds, including this node, and threads in
+    /// `except` are skipped. Must not read waiting or sleeping threads that are not yet due.
     async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Renews claims of this node, each in its epoch. Returns the threads that this node no longer holds. Not called
@@ -161,7 +161,7 @@ pub trait Journal: Send + Sync {
 }
 
 /// Maximum number of pending inputs in a thread's inbox. It exceeds the number that accumulates between two polls of
-/// a driver, and prevents that a thread without a driver fills the store.
+/// a driver, and keeps a thread without a driver from filling the store.
 pub const INBOX_MAX: usize = 1_000;
 
 /// Returns the error for an input to a full inbox.

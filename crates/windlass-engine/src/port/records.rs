@@ -89,7 +89,7 @@ pub struct Record {
     /// Number of the change that wrote the record. Numbers are unique in a store, so that a deleted and recreated
     /// record has a different version.
     pub version: u64,
-    /// When the record was written.
+    /// Time at which the record was written.
     pub updated_at: Timestamp,
 }
 

@@ -185,7 +185,7 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The working folder; `None` if the thread has none.
     pub folder: Option<Arc<crate::tool::WorkingFolder>>,
-    /// When this start of the call happened.
+    /// Time of this start of the call.
     pub now: Timestamp,
     /// Time zone for times shown to the model, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,

@@ -189,8 +189,8 @@ impl Engine {
         let work = move || {
             if mode != RestoreMode::Preview {
                 date(&own, &dated, plan.restored_at);
-                // File timestamps lag behind the clock. The pause keeps every timestamp of the copy before the fork's own
-                // event, so that a later fork at that event does not report the copied files.
+                // File timestamps lag behind the clock. The pause keeps every timestamp of the copy before the fork's
+                // own event. Otherwise a later fork at that event would report the copied files.
                 std::thread::sleep(2 * FILE_TIME_LAG);
             }
             differing(&own, left)

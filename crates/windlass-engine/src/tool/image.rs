@@ -1,6 +1,6 @@
 //! Detects images that models accept, from the first bytes of a file.
 //!
-//! Neither the name nor the rest of the file is examined.
+//! This module examines neither the name nor the rest of the file.
 
 /// Returns the media type of an image that every provider accepts; `None` for anything else.
 pub fn image_type(start: &[u8]) -> Option<&'static str> {

@@ -98,9 +98,9 @@ struct Compiled {
 /// Time at which a tool's schema is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compile {
-    /// When the tool is registered.
+    /// At the registration of the tool.
     Now,
-    /// When a call of the tool is first validated.
+    /// At the first validation of a call of the tool.
     AtFirstUse,
 }
 

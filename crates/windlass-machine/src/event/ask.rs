@@ -1,6 +1,6 @@
 //! Types of events about interrupts and answers.
 //!
-//! They are part of the permanent journal format. This module makes no decisions.
+//! The types are part of the permanent journal format. This module makes no decisions.
 
 use std::collections::BTreeSet;
 
@@ -161,7 +161,7 @@ pub struct LimitAsked {
     pub next: Option<Next>,
 }
 
-/// How a run continues after a raised limit.
+/// The next action of a run after a raised limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {

@@ -1,6 +1,6 @@
 //! Types of events about a call: its verdict, how it got its result, and why a run was cancelled.
 //!
-//! They are part of the permanent journal format. This module makes no decisions.
+//! The types are part of the permanent journal format. This module makes no decisions.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Types of events about a run: its start, options, end and usage.
 //!
-//! They are part of the permanent journal format. This module makes no decisions.
+//! The types are part of the permanent journal format. This module makes no decisions.
 
 use std::sync::Arc;
 

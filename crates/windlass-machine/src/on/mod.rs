@@ -2,8 +2,8 @@
 //!
 //! No other code constructs a [`Fact`]. Each file checks its inputs against a `Situation` and returns a `Plan`, which
 //! a `Recorder` carries out. The files form layers without circular imports: `record` has both halves of a decision,
-//! `line` the calls of a step, `next` starts and ends steps and runs, and `cancel` and `progress` build on it. Every
-//! other file handles one kind of input.
+//! and `line` handles the calls of a step. `next` starts and ends steps and runs, and `cancel` and `progress` build
+//! on it. Every other file handles one kind of input.
 
 #![warn(clippy::wildcard_enum_match_arm)] // A new variant must break every match that has to consider it.
 

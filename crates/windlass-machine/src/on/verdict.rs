@@ -1,6 +1,6 @@
 //! The verdict on a call: the policy's verdict, combined with the verdict of the host program's hook.
 //!
-//! This module records nothing.
+//! This module records no facts.
 
 use super::record::{Recorder, Situation};
 use crate::event::Verdict;

@@ -1,6 +1,6 @@
 //! Policies: small pure functions that the decisions in `on/` use.
 //!
-//! They do not access the state and record nothing.
+//! The functions do not access the state and record no facts.
 
 mod gate;
 mod limit;

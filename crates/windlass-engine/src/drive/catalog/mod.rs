@@ -1,7 +1,7 @@
 //! The tools of a run: the engine's tools, the workspace's tools, and
 //! the run's own tools; and the catalogue that the model was shown.
 //!
-//! This module calls no tool.
+//! This module calls no tools.
 
 pub(crate) mod own;
 pub(crate) mod tools;

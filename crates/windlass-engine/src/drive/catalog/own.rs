@@ -1,6 +1,6 @@
 //! Tools that only a single run has, such as a tenant's tools with the tenant's credentials. (LM-I7)
 //!
-//! They exist only in this process, because their secrets must not be recorded; the journal has their names. A
+//! Own tools exist only in this process, because their secrets must not be recorded; the journal has their names. A
 //! process that resumes the run without them requests them from the host program. If the program does not have these
 //! tools, their calls wait for a process that does. The engine's tools of the same names are never used instead.
 

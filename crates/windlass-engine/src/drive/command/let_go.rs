@@ -1,4 +1,4 @@
-//! Notifies tools of deferred or asking calls that will never resume because their run has ended, so that they can
+//! Notifies tools of deferred or asking calls that will never resume because their run has ended. The tools can then
 //! stop work that they started elsewhere.
 //!
 //! The notification is best effort: the process that records the run's end sends it once. The outcome of the call was

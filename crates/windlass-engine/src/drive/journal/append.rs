@@ -1,4 +1,4 @@
-//! One append, with retries. If the store gave no answer, the batch may have been written.
+//! Appends a batch, with retries. If the store gave no answer, the batch may have been written.
 //!
 //! Retries never change the batch.
 

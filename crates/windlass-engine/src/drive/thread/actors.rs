@@ -1,6 +1,6 @@
 //! The services that the drivers of all threads share.
 //!
-//! They hold no state of a single thread.
+//! The services hold no state of a single thread.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub(crate) const DRIVEN_MAX: usize = 1_000;
 
 /// Limits for opening threads that need a driver.
 pub(crate) struct Openings {
-    /// One of [`OPENINGS`] permits per thread being opened.
+    /// [`OPENINGS`] permits; opening a thread takes one permit.
     pub(super) permits: Semaphore,
     /// Number of driven threads at which the sweep stops opening more.
     pub(super) driven_max: usize,

@@ -69,7 +69,7 @@ pub struct ThreadAsks {
 pub struct AskedCall {
     /// The interrupt from the machine's state.
     pub asked: Asked,
-    /// When the interrupt expires and its default applies.
+    /// Time at which the interrupt expires and its default applies.
     pub expires_at: Option<Timestamp>,
     /// Tool of the call; `None` if the run as a whole waits.
     pub tool: Option<ToolName>,
@@ -112,9 +112,9 @@ pub struct RunView {
     pub status: Option<RunStatus>,
     /// Position of the run's first event; for a queued run, of the event that queued it.
     pub from: Seq,
-    /// When the run started or was queued.
+    /// Time at which the run started or was queued.
     pub started_at: Timestamp,
-    /// When the run ended.
+    /// Time at which the run ended.
     pub finished_at: Option<Timestamp>,
     /// Usage of the run.
     pub totals: Totals,
@@ -127,7 +127,7 @@ pub struct ThreadRow {
     pub thread: ThreadId,
     /// Position of the last event.
     pub head: Seq,
-    /// When the thread was created.
+    /// Time at which the thread was created.
     pub created_at: Timestamp,
     /// Columns that appends write.
     #[serde(flatten)]

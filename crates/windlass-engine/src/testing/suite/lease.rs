@@ -1,6 +1,6 @@
 //! Cases of claims with leases, which end unless they are renewed.
 //!
-//! They apply to stores that cannot detect the end of a process.
+//! The cases apply to stores that cannot detect the end of a process.
 
 use windlass_machine::{Seq, ThreadId};
 

@@ -174,7 +174,7 @@ fn open_directories(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// One pass over a folder.
+/// A single pass over a folder.
 struct Walk<'a> {
     source: &'a WorkingFolder,
     limits: &'a CopyLimits,

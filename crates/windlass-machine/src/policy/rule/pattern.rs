@@ -1,6 +1,6 @@
 //! Patterns of a rule: globs for names, and regular expressions for texts.
 //!
-//! Both run in time linear in the text. Neither supports lookaround or backreferences.
+//! Both kinds match in time linear in the text. Neither kind supports lookaround or backreferences.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

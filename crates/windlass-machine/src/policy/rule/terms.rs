@@ -73,7 +73,7 @@ impl Expiry {
     }
 }
 
-/// One approval by any permitted person.
+/// Returns the default quorum: one approval by any permitted person.
 fn usual() -> BTreeSet<Quorum> {
     BTreeSet::from([Quorum { count: 1, of: BTreeSet::new() }])
 }
