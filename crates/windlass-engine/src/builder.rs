@@ -377,8 +377,8 @@ fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
     })
 }
 
-/// Returns an error if the folder and the store overlap. An agent
-/// that can write to its own store could forge approvals.
+/// Returns an error if the store is inside the working folder. An
+/// agent that can write to its own store could forge approvals.
 fn keep_apart(store: &Path, folder: &WorkingFolder) -> Result<(), EngineError> {
     if folder.offers(store) {
         return Err(EngineError::Config(format!(

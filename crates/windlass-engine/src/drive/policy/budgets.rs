@@ -16,7 +16,7 @@ use crate::limits::{Budget, Drawing, Per, Unit, Window};
 use crate::port::budget::{Draw, Reserve, Settle};
 use crate::port::model::{ModelInfo, Models, Price};
 
-/// Number of tokens that are reserved for a reply if the agent sets no maximum. (the minimum of SK-L4)
+/// Number of tokens that are reserved for a reply if the agent sets no maximum. (SK-L4's minimum)
 const OUTPUT_TOKENS: u64 = 16_384;
 
 /// Upper bound on the usage of a step, with its price.
