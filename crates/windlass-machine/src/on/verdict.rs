@@ -30,7 +30,7 @@ pub(super) fn judge(r: &Recorder<'_>, tool: &ToolName, known: &KnownCall, view: 
     judge_after(r.situation(), r.run(), tool, known, view, &used)
 }
 
-/// Judges a call by a view, with the grants used since the view was taken.
+/// Judges a call by a view, with the grants that were used since the view was created.
 pub(super) fn judge_after(
     s: Situation<'_>,
     run: &Run,

@@ -1,6 +1,6 @@
 //! The measurement of an event: numbers and enumerated values.
 //!
-//! The measurement is taken before the event is applied, while the state still has the event's call.
+//! It is computed before the event is applied, while the state still has the event's call.
 
 use windlass_machine::{Event, Fact, Phase, State};
 

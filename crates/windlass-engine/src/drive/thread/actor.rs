@@ -244,7 +244,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Runs one round: decides all letters, appends once, publishes and acts.
+    /// Runs one round: decides all inputs, appends once, publishes and acts.
     async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
         let hold = if self.mailbox.inbox || !self.mailbox.is_empty() { Hold::Never } else { Hold::Allowed };
         self.write(letters, hold).await?;
@@ -252,8 +252,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Decides all letters and appends them in one batch, together with
-    /// a held round; or holds the whole batch for a later append.
+    /// Decides all inputs and appends the events in one batch, together
+    /// with a held round; or holds the whole batch for a later append.
     async fn write(&mut self, mut letters: Vec<Letter>, hold: Hold) -> Result<(), Ended> {
         if self.mailbox.lapsed == Some(self.driven.epoch()) {
             self.driven.tell_stopped(&mut letters, &Ended::Fenced);
@@ -267,7 +267,7 @@ impl Actor {
             let Some(RefusedRound { again, held }) = refused else { return Ok(()) };
             self.driven.take_back().await?;
             if !held.is_empty() {
-                // The held inputs are recorded first; the other letters are decided after them.
+                // The held inputs are recorded first; the other inputs are decided after them.
                 Box::pin(self.write(held, Hold::Never)).await?;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A driven thread and its rounds: the machine decides all letters of a round, and one append records the result. A
+//! A driven thread and its rounds: the machine decides all inputs of a round, and one append records the result. A
 //! rejected round is decided again.
 //!
 //! A round starts nothing. After the append, `follow` compares the machine's commands with what is in flight.
@@ -124,8 +124,8 @@ impl DrivenThread {
         self.in_flight.note_dispatched();
     }
 
-    /// Decides the letters together with a held round, and appends or holds the
-    /// result. Returns the round if the store rejects it. Exhausted budgets are
+    /// Decides the inputs of the letters together with a held round, and appends or holds
+    /// the result. Returns the round if the store rejects it. Exhausted budgets are
     /// reported to the machine first, and the inbox rows in `refused` are consumed.
     pub(super) async fn try_round(
         &mut self,
@@ -188,7 +188,7 @@ impl DrivenThread {
         Ok(None)
     }
 
-    /// Returns the held round with its letters, or an empty round.
+    /// Returns the held round with its inputs, or an empty round.
     fn begin_round(&mut self) -> (Round, Vec<Letter>) {
         let (wall, at_ms) = (self.services.clock.now(), self.services.clock.monotonic_ms());
         let at = self.clock.now(wall, at_ms);
@@ -204,7 +204,7 @@ impl DrivenThread {
         judging.rejudge(services, machine, in_flight, at).await
     }
 
-    /// Sends an error to the senders of undecided letters.
+    /// Sends an error to the senders of undecided inputs.
     pub(super) fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
         let why = ended.why();
         for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
@@ -235,7 +235,7 @@ impl DrivenThread {
         Ok(())
     }
 
-    /// Decides the input of a letter.
+    /// Decides an input and adds its outcome to the round.
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
         let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
         let first = self.machine.state().seq.next();

@@ -50,7 +50,7 @@ impl Mailbox {
         std::iter::from_fn(|| self.receiver.try_recv().ok()).take(limit)
     }
 
-    /// Converts mail to letters. Removes finished commands from `in_flight`.
+    /// Converts mail to inputs for the machine. Removes finished commands from `in_flight`.
     pub(super) fn open(&mut self, mails: Vec<Mail>, in_flight: &mut InFlight) -> Vec<Letter> {
         let mut letters = Vec::with_capacity(mails.len());
         for mail in mails {
@@ -67,7 +67,7 @@ impl Mailbox {
         letters
     }
 
-    /// Reads the oldest inbox rows as letters.
+    /// Reads the oldest inbox rows as inputs for the machine.
     pub(super) async fn inbox_letters(
         &mut self,
         journal: &dyn Journal,

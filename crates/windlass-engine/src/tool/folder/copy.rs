@@ -116,7 +116,7 @@ impl WorkingFolder {
         Walk::new(self, limits, since, None)?.run()
     }
 
-    /// Rejects a target folder that contains files or lies inside this folder.
+    /// Rejects a target folder that contains files or is inside this folder.
     pub(crate) fn require_target(&self, target: &Self) -> Result<(), CopyError> {
         if target.canonical.starts_with(&self.canonical) {
             return Err(CopyError::Inside(target.path.clone()));

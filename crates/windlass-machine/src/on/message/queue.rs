@@ -1,6 +1,6 @@
 //! Withdraws, edits and promotes queued messages.
 //!
-//! `message` decides that a message is queued; `next` decides when it is taken.
+//! `message` decides whether a message is queued; `next` decides when the message enters the history.
 
 use std::sync::Arc;
 
