@@ -1,7 +1,7 @@
 //! Runs a load on a program and sums up its cost.
 //!
-//! Only the section between the warm-up and the last text is measured. A run that does not return its script's text is
-//! a failure.
+//! Measures only the time from the end of the warm-up to the final text of the last run. A run that does not return its
+//! script's text is a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -193,7 +193,7 @@ fn tokens_of(script: &Script) -> usize {
     match script.kind {
         Kind::Text(tokens) | Kind::Markdown(tokens) => tokens,
         Kind::Loop { .. } => LAST_TEXT_TOKENS,
-        // The text's first token is the word `done`.
+        // The first token is the word `done`, which `play` does not count: it counts only `tok`.
         Kind::Files(_) => LAST_TEXT_TOKENS - 1,
     }
 }

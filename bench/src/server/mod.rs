@@ -1,4 +1,5 @@
-//! A local model server that plays scripts: it speaks the providers' wires, streams, and keeps no state.
+//! A local model server that plays scripts: it implements the providers' wire formats with streaming, and keeps no
+//! state.
 //!
 //! The model's name is the script (see the README of this package). The server checks no key, has no prices
 //! and never fails; tests of failures need another server. It uses less CPU than the measured client: a

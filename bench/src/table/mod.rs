@@ -28,7 +28,7 @@ use crate::machine;
 /// Maximum duration of a workload. The longest takes half a minute on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
 
-/// Minimum duration of a measurement in seconds that determines the share of other processes.
+/// Minimum duration of a measurement in seconds. For a shorter one, the CPU share of other processes is not computed.
 const SHARE_WALL_MIN_S: f64 = 0.3;
 
 /// What to measure.

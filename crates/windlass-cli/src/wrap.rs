@@ -3,17 +3,17 @@
 
 use std::borrow::Cow;
 
-/// Minimum width in columns. A narrower terminal breaks lines without this module.
+/// Minimum width in columns. On a narrower terminal, `hanging` does not wrap; the terminal breaks the lines.
 const WIDTH_MIN: usize = 30;
 
-/// Wraps a text at `width` behind a head of `indent` columns. Lines after the first are indented by the same amount. If
-/// `width` is `None`, for a pipe or an unknown width, the text is unchanged.
+/// Wraps a text that follows a prefix of `indent` columns, at a total width of `width` columns. Lines after the first
+/// are indented by the same amount. If `width` is `None`, for a pipe or an unknown width, the text is unchanged.
 pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width.filter(|width| *width >= WIDTH_MIN) else { return Cow::Borrowed(text) };
     if text.lines().all(|line| indent + line.chars().count() <= width) {
         return Cow::Borrowed(text);
     }
-    // If the head takes most of the width, indent the following lines by only two columns.
+    // If the prefix leaves less than the minimum width, indent the following lines by only two columns.
     let indent_after = if indent + WIDTH_MIN <= width { indent } else { 2 };
     let mut broken = String::with_capacity(text.len() + 16);
     for (nth, line) in text.split('\n').enumerate() {

@@ -1,5 +1,5 @@
-//! Redacts secrets from a server's output: configured headers and variables, values sent at request time, and tokens,
-//! codes and clients of a sign-in.
+//! Redacts secrets from a server's output: configured headers and variables, values sent with a request, and the
+//! tokens, authorization codes and client secrets of a sign-in.
 //!
 //! This is a second line of defence against servers that echo their input. Values sent with a request are remembered
 //! for a while, because a later response may echo them.

@@ -91,7 +91,7 @@ fn close(schema: &mut Value, closing: Closing) {
     if let Some(items) = fields.get_mut("items") {
         close(items, closing);
     }
-    // Neither provider supports `oneOf`.
+    // Neither OpenAI nor Anthropic supports `oneOf`.
     if let Some(mut options) = fields.shift_remove("oneOf") {
         match (fields.get_mut("anyOf"), &mut options) {
             (Some(Value::Array(known)), Value::Array(more)) => known.append(more),

@@ -15,7 +15,7 @@ use windlass::port::tool::{Ask, CallContext, ProgressSender, Tool, ToolOutcome, 
 
 type Failure = Box<dyn Error>;
 
-/// Most sign-ins; a server that keeps requiring more is abandoned.
+/// Maximum number of sign-ins. If the server requires another one, the client fails.
 const MAX_SIGN_INS: usize = 3;
 const SERVER: &str = "conformance";
 
@@ -33,7 +33,8 @@ async fn main() -> Result<(), Failure> {
     hub.start(vec![server]).await?;
     let mut client = Client { hub, sign_ins: 0 };
     client.reached().await?;
-    // The suite counts every stream. The stream of an older session is opened during the first requests.
+    // The suite checks that the client opens the event stream. With an older protocol version, the client opens it
+    // concurrently with the first requests, so wait until it is open.
     tokio::time::sleep(Duration::from_millis(300)).await;
     client.call_everything(&context).await?;
     client.hub.stop().await;
@@ -64,7 +65,7 @@ struct Called {
 }
 
 impl Client {
-    /// Waits until the server is connected, signing in if it requires that.
+    /// Waits until the server is connected. Signs in if the server requires a sign-in.
     async fn reached(&mut self) -> Result<(), Failure> {
         loop {
             let Err(error) = self.hub.ready(SERVER).await else { return Ok(()) };
@@ -133,7 +134,8 @@ impl Client {
         failed.map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// The arguments for a tool. One tool of the suite requires the schema that the client received.
+    /// Returns the arguments for a tool. The argument of `json_schema_echo` is the schema that the client received for
+    /// `json_schema_2020_12_tool`.
     fn arguments_of(&self, tool: &Arc<dyn Tool>) -> Value {
         let tools = self.hub.tools();
         let shown = tools.iter().find(|tool| tool.spec().name.as_str() == "json_schema_2020_12_tool");

@@ -85,7 +85,7 @@ pub fn is_word(char: char) -> bool {
 }
 
 /// Returns the byte positions of `word` in `code` without an adjacent identifier character. If `word` begins or ends
-/// with another character, that side is not checked.
+/// with a character that is not an identifier character, that side is not checked.
 pub fn find_words(code: &str, word: &str) -> Vec<usize> {
     let starts_word = word.chars().next().is_some_and(is_word);
     let ends_word = word.chars().next_back().is_some_and(is_word);

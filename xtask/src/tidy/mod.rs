@@ -84,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Reads all files under a folder to which the rules apply.
+/// Reads the files below a folder that the rules apply to: text files that are not from other projects.
 fn read_tree(root: &Path) -> Result<Vec<SourceFile>> {
     let paths = tree::files(root)?.into_iter();
     let known = paths.filter(|path| KINDS.contains(&path.rsplit('.').next().unwrap_or_default()));

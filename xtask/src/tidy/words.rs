@@ -1,7 +1,7 @@
 //! Counts lines with words that mark a sentence without an actor or a technical verb, in each area of the workspace.
 //!
-//! CONTRIBUTING describes how prose is written. A marker word can be right in a sentence. Most lines with one are
-//! not, so their number must not rise.
+//! CONTRIBUTING describes how prose is written. A marker word can be right in a sentence. Most lines with a marker word
+//! are unclear, so the number of such lines must not rise.
 
 use std::collections::BTreeMap;
 

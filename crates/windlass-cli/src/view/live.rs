@@ -1,7 +1,7 @@
 //! Displays a run's progress: streamed text, one line per call, and open requests.
 //!
 //! On a terminal, the text is streamed to standard output. In a pipe, only the complete answer is printed, after it is
-//! recorded. Text of an interrupted reply that was already displayed is marked as void.
+//! recorded. If a reply is cut off after part of its text was displayed, a note states that this text is discarded.
 
 mod end;
 mod reply;

@@ -15,7 +15,7 @@ use windlass_server::http::problem::Problem;
 const WITHIN_MS: u64 = 5_000;
 
 /// Lists each tool with its hints. A tool's tags are its server and its group on that server. If a server is
-/// unreachable, returns an error instead of a partial list, as the original does.
+/// unreachable, returns an error instead of a partial list, like the original Skyflo server.
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<Value>>, Problem> {
     caller.reads()?;
     let missing = missing(&app).await;

@@ -16,7 +16,8 @@ pub struct Word {
 pub struct Scene {
     /// The engine's thread id.
     pub conversation: String,
-    /// The run's id on this stream; each stream has a different one.
+    /// The run id that this stream sends: the engine's run id on the stream that started the run, otherwise
+    /// `{run}-{seq}`, unique for each stream.
     pub run: String,
 }
 

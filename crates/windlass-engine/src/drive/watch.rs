@@ -134,8 +134,8 @@ struct RunningStep {
 /// Measures how long the bus has been silent.
 #[derive(Default)]
 struct Silence {
-    /// Fires when the watcher should read the journal if the bus stays silent. One timer serves many signals, because
-    /// setting a timer costs more than a signal.
+    /// Timer: if no signal arrives before it fires, the watcher reads the journal. One timer serves many signals,
+    /// because setting a timer costs more than a signal.
     look: Option<BoxFuture<'static, ()>>,
     /// Whether a signal has arrived since the timer was set.
     heard: bool,
@@ -214,7 +214,8 @@ impl Watcher {
                     (self.behind, self.held) = (true, Some(signal));
                 }
                 Some(signal) => self.take(&signal).await?,
-                // The bus has closed, for example with the process that owned the thread: subscribe again.
+                // The subscription ended, for example because the process that owned the thread exited. Subscribe
+                // again.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
                     self.signals = self.source.bus.follow(&self.thread, self.told, self.backlog);

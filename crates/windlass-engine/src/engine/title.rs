@@ -45,7 +45,8 @@ impl Engine {
         Ok(allowances.iter().all(|allowance| allowance.left() > 0))
     }
 
-    /// Returns the last of a thread's first messages with their roles; `None` if they contain no text.
+    /// Returns the last `MESSAGES` messages of the history with their roles, without tool and system messages; `None`
+    /// if they contain no text.
     async fn beginning(&self, state: &State) -> Result<Option<String>, EngineError> {
         let messages = &state.history.messages;
         let mut said = String::new();

@@ -1,4 +1,4 @@
-//! The active run in the state: its step, its phase, and the line of its calls.
+//! The active run in the state: its step, its phase, and the calls of the current step with their results.
 //!
 //! This module folds recorded facts and makes no decisions.
 
@@ -135,7 +135,7 @@ impl Run {
         }
     }
 
-    /// Whether the run only waits for a time: calls are deferred, no interrupt is open, and no command is in flight.
+    /// Whether the run waits only until deferred calls are due: no interrupt is open, and no call is in flight.
     pub fn is_sleeping(&self) -> bool {
         match &self.phase {
             Phase::Calls(line) => line.deferred() > 0 && line.asking() == 0 && !line.has_calls_in_flight(),
@@ -382,7 +382,7 @@ impl Run {
         self.streak.count(results.map(|(call, result)| (&call.tool, &call.arguments, &*result.content)));
         let mut results: Vec<ToolResult> = line.results.iter_mut().filter_map(Option::take).collect();
         for (index, summary) in std::mem::take(&mut line.summaries) {
-            // Repeated results were compared in full above.
+            // `streak.count` has already compared the full results, so a summary may replace the text now.
             if let Some(first) = results.get_mut(index as usize).and_then(|result| result.content.first_mut())
             {
                 *first = Block::Text { text: summary, native: None };

@@ -17,7 +17,7 @@ use crate::hub::tool::McpTool;
 pub(crate) struct HubOffer {
     names: Mutex<Names>,
     pub tools: RwLock<Arc<[Arc<dyn Tool>]>>,
-    /// The same tools by name. An unchanged tool keeps its `Arc`.
+    /// The server tools by name, without the resource tools. A rebuild reuses the `Arc` of an unchanged tool.
     pub made: Mutex<BTreeMap<String, Arc<McpTool>>>,
     pub resource_tools: [(String, Arc<dyn Tool>); 2],
     pub version: watch::Sender<u64>,

@@ -79,8 +79,8 @@ impl Account {
             Ok(CacheableResource::New { data, .. }) => Ok(data),
             // Google's library returns this only to callers that send an entity tag. Windlass sends none.
             Ok(CacheableResource::NotModified) => Ok(HeaderMap::new()),
-            // Without a credentials file, these are the credentials of the machine's account.
-            // Its metadata server may be down or absent.
+            // Without a credentials file, Google's library requests the credentials of the machine's service account
+            // from the metadata server, which may be down or absent.
             Err(error) if error.is_transient() => {
                 Err(not_signed_in(FailureClass::Transient, &error.to_string()))
             }

@@ -1,5 +1,5 @@
-//! Converts messages to the library's form: restores the provider's own items for their origin, drops another
-//! origin's reasoning, and merges adjacent user and tool messages.
+//! Converts messages to the library's form. Restores provider-specific items if the request goes to the origin that
+//! created them, drops reasoning from other origins, and merges adjacent user and tool messages.
 //!
 //! The library silently repairs histories. A converted history needs no repair; debug builds check that.
 

@@ -1,7 +1,7 @@
 //! Encodes the messages of a messages request from the history into the body.
 //!
-//! Items that the endpoint created are returned to it unchanged, thinking with its signature. Instructions
-//! are a separate field of the body.
+//! Items that the endpoint created are sent back to it unchanged, including thinking blocks with their signatures.
+//! Instructions are a separate field of the body.
 
 use serde_json::Value;
 use windlass_engine::port::model::{ModelCall, ModelError};

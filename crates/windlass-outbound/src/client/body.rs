@@ -27,7 +27,7 @@ pub enum End {
     Whole,
     /// The size limit was reached. The body has more bytes.
     Cut,
-    /// The connection broke, for this reason.
+    /// The connection broke or the decompression failed, for this reason.
     Broken(String),
 }
 

@@ -211,7 +211,7 @@ impl Accounts {
         self.register_for(draft, registration, client, FirstRefresh::Now).await
     }
 
-    /// Like [`Accounts::register`], for a client that receives its first refresh token at another time.
+    /// Like [`Accounts::register`], but `first` decides when the client receives its first refresh token.
     pub async fn register_for(
         &self,
         draft: Registrant,

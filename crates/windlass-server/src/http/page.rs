@@ -59,7 +59,8 @@ impl<T> Page<T> {
         Self { data: rows, next_cursor }
     }
 
-    /// Builds a page from rows that are already limited. `next` is the position at which the next page begins.
+    /// Builds a page from rows that are already limited. `next` is the position after which the next page begins;
+    /// `None` on the last page.
     pub fn until<C: Serialize>(rows: Vec<T>, next: Option<&C>) -> Self {
         Self { data: rows, next_cursor: next.map(cursor) }
     }

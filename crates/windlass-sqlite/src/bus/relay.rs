@@ -1,9 +1,10 @@
 //! Relays threads that this process follows and another process drives: one relay per
 //! thread, for any number of followers.
 //!
-//! Each second, one query returns the owners and heads of the followed threads. After an owner died, it runs more often
-//! for a while, because the run may be resumed soon. Signals of a thread that another node drives are relayed from that
-//! node's socket. A head that has grown is published as `Appended`, possibly twice.
+//! Each second, one query returns the owners and heads of the followed threads. After an owner dies, the query runs
+//! every 100 ms for three seconds, because another process may resume the run soon. Signals of a thread that another
+//! node drives are relayed from that node's socket. If the last position of a thread has advanced, this module
+//! publishes `Appended`, possibly twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,7 +116,8 @@ impl Relays {
         self.followed.retain(|thread, known| {
             let stays = followed.contains(thread);
             if !stays && known.relay.is_some() {
-                // This node now drives the thread. Drop the fragments that the previous owner sent.
+                // No follower of the thread is left in this process, so its relay ends. Drop the relayed fragments:
+                // nothing else in this process drops them.
                 self.local.settle(thread);
             }
             stays

@@ -1,7 +1,7 @@
 //! Visits the files below a directory of the working folder in a stable order.
 //!
-//! Symbolic links are visited but never followed. The walk skips `.git`, the store and, unless the caller
-//! includes them, the entries that `.gitignore` files match. Every count is bounded.
+//! Symbolic links are visited but never followed. The walk skips `.git`, the store and, unless the caller includes
+//! them, the entries that `.gitignore` files match. The number of entries and the depth are limited.
 
 mod ignore;
 

@@ -15,7 +15,7 @@ use crate::tool::WorkingFolder;
 /// Timeout for the host program's lookup in milliseconds; long enough for a sleeping local disk to wake up.
 const FIND_WITHIN_MS: u64 = 30_000;
 
-/// Returns the folder of a thread, from the folder name that its task recorded. May block.
+/// Returns the folder of a thread, given the folder name that was recorded when the thread was created. May block.
 pub(crate) type FolderOf =
     dyn Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String> + Send + Sync;
 

@@ -1,6 +1,6 @@
 //! The paths among a call's arguments, and the files that they currently resolve to.
 //!
-//! This module neither judges nor opens files.
+//! This module evaluates no policy and opens no files.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(super) fn spelled(tool: &dyn Tool, arguments: &Value) -> Vec<(String, String
     texts.collect()
 }
 
-/// Timeout in milliseconds for resolving the paths of one view. A
-/// hanging file system must not delay the cancellation of a run.
+/// Timeout in milliseconds for resolving all paths of one view, the gate's input for the calls of a step. A hanging
+/// file system must not delay the cancellation of a run.
 pub(super) const RESOLVE_WITHIN_MS: u64 = 5_000;
 
-/// Resolves paths. Paths that are not resolved before `time` completes are treated as refused, like all paths without
-/// a folder. The call opens no files under refused paths, and is judged again when they can be resolved.
+/// Resolves paths. Paths that are not resolved before `time` completes are treated as refused, like all paths without a
+/// folder. The tool opens no refused path. The gate evaluates the call again when the paths can be resolved.
 pub(super) async fn resolved(
     spelled: Vec<(String, String)>,
     folder: impl Future<Output = Option<Arc<WorkingFolder>>>,

@@ -29,6 +29,6 @@ pub(crate) struct ActorServices {
     pub commands: Arc<CommandServices>,
     pub observer: Option<Arc<dyn Observer>>,
     pub expiries: Expiries,
-    /// Whether this engine drives threads that no process drives.
+    /// Whether this engine also drives threads that need a driver and have none (`Attend::All`).
     pub attends: bool,
 }

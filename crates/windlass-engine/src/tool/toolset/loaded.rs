@@ -1,8 +1,8 @@
 //! The tools that a thread has loaded, stored with the thread in their form at the time of loading.
 //!
-//! Tools are stored in the order of loading, so that a prompt only grows at its end. A
-//! run's own tools apply to that run only. They are stored separately and listed after
-//! the others, because an own tool may have the name of another loaded tool.
+//! Tools are stored in the order of loading, so that a prompt only grows at its end. A run's own tools apply to that
+//! run only. They are stored separately and listed after the others, because a run's own tool may have the same name as
+//! another loaded tool.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl Loaded {
         &mut self.alone.get_or_insert_with(none).part
     }
 
-    /// Returns the own part of the run for which the state was read.
+    /// Returns the run's own toolsets and tools, for the run that was passed to `read`.
     pub fn alone(&self) -> Option<&Part> {
         self.alone.as_ref().map(|alone| &alone.part)
     }
@@ -85,8 +85,8 @@ impl Loaded {
         self.shared.toolset(name).max(self.alone().and_then(|part| part.toolset(name)))
     }
 
-    /// Returns the tools as the model of the run is shown them. For the names in `own`, only tools that the run
-    /// itself has loaded are returned, never another tool's description.
+    /// Returns the tools in the form in which the run's model receives them. For the names in `own`, only tools that
+    /// the run itself has loaded are returned, never another tool's description.
     pub fn shown<'a>(&'a self, own: &'a [ToolName]) -> impl Iterator<Item = &'a ToolSpec> {
         let shared = self.shared.specs.iter().filter(move |spec| !own.contains(&spec.name));
         shared.chain(self.alone().into_iter().flat_map(|part| &part.specs))

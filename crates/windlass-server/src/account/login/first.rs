@@ -1,6 +1,7 @@
 //! Registration of the first account without the link that the server prints, for clients that do not know the link.
 //!
-//! The settings of a dialect decide whether this is allowed. This module ensures that only one account is the first.
+//! The settings of a dialect decide whether this is allowed. If several clients register at the same time, this module
+//! lets only one registration succeed.
 
 use windlass::port::records::{Expect, RecordChange};
 
@@ -27,8 +28,9 @@ impl Accounts {
         self.enrol(draft, admission, client, FirstRefresh::Now).await
     }
 
-    /// Returns the change that marks the first account as registered, for accounts that are created in another way. The
-    /// mark prevents a later registration without a link.
+    /// Returns the change that marks the first account as registered, for a caller that creates the account by other
+    /// means than `register_first`. Returns `None` if an account exists. The mark prevents a later registration without
+    /// a link.
     pub(in crate::account) async fn first_account(&self) -> Result<Option<RecordChange>, AccountError> {
         let is_first = !self.is_registered().await?;
         Ok(is_first.then(|| self.first(DEFAULT_WORKSPACE)))

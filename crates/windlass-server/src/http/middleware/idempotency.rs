@@ -31,8 +31,9 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KIND: &str = "idempotency";
 /// Time for which a key is valid, in milliseconds: a day.
 const LASTS_MS: u64 = 24 * 3_600_000;
-/// Time for which a claim of another process blocks the key without a response, in milliseconds. The time exceeds the
-/// duration of any change. Afterwards, a retry takes over the claim, and the derived ids prevent a second execution.
+/// Time in milliseconds for which another process's claim without a stored response blocks the key. The time exceeds
+/// the duration of any change. Afterwards, a retry takes over the claim, and the derived ids prevent a second
+/// execution.
 const CLAIM_MS: u64 = 30_000;
 const KEY_MAX_BYTES: usize = 255;
 /// Maximum size of a stored response: the size limit of a record minus a reserve for JSON escapes.

@@ -175,8 +175,8 @@ impl Sums {
         self.figures
     }
 
-    /// Computes the figures for the given number of threads. That number is not a sum over rows: a thread with several
-    /// models counts once.
+    /// Completes the figures with the number of distinct threads. The caller passes this number, because summing rows
+    /// would count a thread with several models more than once.
     fn with_threads(mut self, threads: u64) -> Figures {
         self.figures.threads = threads;
         self.told()

@@ -75,7 +75,8 @@ export async function before(thread, seq) {
   let steers = false;
   for (let until = seq - 1; until > 0; until -= EVENTS) {
     const from = Math.max(0, until - EVENTS);
-    // Initially unknown, unless the thread begins at this position: then no run is active.
+    // Whether a run is active is unknown at the start of the page (`null`), except at the start of the thread: no run
+    // is active there.
     let active = from === 0 ? false : null;
     let at = 0;
     let last = from;

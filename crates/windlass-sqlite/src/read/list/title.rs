@@ -1,7 +1,7 @@
 //! Finds threads by a part of their title, with an index of three-character sequences.
 //!
-//! Candidates are compared with the titles themselves. A part that many titles contain is not looked up in the index: a
-//! list by time soon fills a page with such threads.
+//! Candidates are compared with the titles themselves. If many titles contain the part, the caller scans the threads by
+//! time instead: such a scan fills a page after few rows.
 
 use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
@@ -9,7 +9,8 @@ use windlass_engine::port::journal::StoreError;
 use crate::column::stored;
 use crate::database::Database;
 
-/// Maximum number of threads that are looked up by number.
+/// Maximum number of matches that are returned as thread numbers (the column `number`). With more, the caller scans by
+/// time.
 const FEW: usize = 1_000;
 /// Length of the sequences in the index, in characters.
 const SEQUENCE_CHARS: usize = 3;
