@@ -45,7 +45,7 @@ pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—pleas
 /// The answer for such a run after a reply to a question. (WT-L12)
 const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
 /// Result of a question that expired, as the model reads it.
-const NOBODY: &str = "no answer within 30 minutes";
+const NO_ANSWER: &str = "no answer within 30 minutes";
 
 /// The body of a message.
 #[derive(Debug, Deserialize)]
@@ -115,7 +115,7 @@ pub async fn respond_to(
     let run = folded.state().run.as_ref().map(|run| run.id.clone());
     let run = run.ok_or_else(expired)?;
     if is_expired(&open.kind, open.since, windlass_server::clock::now()) {
-        let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
+        let answer = Answer::Deny { reason: Some(NO_ANSWER.to_owned()) };
         // Another client may have closed the question, with the same effect.
         if let Err(error) = give(&app, &caller, &folded, &open, answer).await {
             tracing::debug!(%error, %thread, "an expired question could not be declined");

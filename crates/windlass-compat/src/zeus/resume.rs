@@ -35,7 +35,7 @@ use super::word::Scene;
 use crate::call;
 
 /// Result of a call that was not decided, as the model reads it.
-const NOBODY: &str = "no answer in time";
+const NO_ANSWER: &str = "no answer in time";
 
 /// Applies the answers and streams the run.
 pub async fn resume(
@@ -114,7 +114,7 @@ fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> 
         Decision::Rejected | Decision::Timeout => false,
     };
     let reason = match result.decision {
-        Decision::Timeout => reason.or_else(|| Some(NOBODY.to_owned())),
+        Decision::Timeout => reason.or_else(|| Some(NO_ANSWER.to_owned())),
         Decision::Approved | Decision::Modified | Decision::Rejected => reason,
     };
     let parameters = result.parameters.clone();

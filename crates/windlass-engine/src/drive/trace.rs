@@ -229,10 +229,10 @@ fn tell_of_people(span: &Span, fact: &Fact) {
             tracing::info!(parent: span, %interrupt, %by, "approved by one of several");
         }
         Fact::InterruptReminded { interrupt } => {
-            tracing::warn!(parent: span, %interrupt, "nobody has answered yet");
+            tracing::warn!(parent: span, %interrupt, "the interrupt has no answer yet");
         }
         Fact::InterruptEscalated { interrupt, to } => {
-            tracing::warn!(parent: span, %interrupt, ?to, "nobody has answered; escalated");
+            tracing::warn!(parent: span, %interrupt, ?to, "the interrupt has no answer; escalated");
         }
         Fact::InterruptClosed { interrupt, by, .. } => {
             tracing::info!(parent: span, %interrupt, %by, "answered");
