@@ -114,7 +114,7 @@ async fn every_failure_is_one_entry() {
     let server = Server::start(&[]);
     let mut browser = Browser::new(&server);
     for _ in 0..3 {
-        let unknown = json!({"email": "nobody@example.com", "password": PASSWORD});
+        let unknown = json!({"email": "unknown@example.com", "password": PASSWORD});
         browser.post("/api/v1/auth/login", unknown).await.is_problem(401, "wrong_login");
     }
     let log =

@@ -42,7 +42,7 @@ async fn server_rendered_pages_are_accessible() {
         ("a link to sign in", link(token(&own)), "Sign in to Windlass"),
         ("an invitation", link(&made(&invite)), "Create a Windlass account"),
         ("a new password", link(&made(&reset)), "Choose a new password"),
-        ("a link that counts no more", link("of-nobody"), "a new one"),
+        ("an invalid link", link("unknown"), "a new one"),
         ("back from a sign-in", format!("/api/v1/mcp/callback?{back}"), "for everyone on this server?"),
         ("the description of the API", "/api/docs".to_owned(), "/api/v1/threads"),
     ] {

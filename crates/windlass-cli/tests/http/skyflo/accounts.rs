@@ -119,7 +119,7 @@ async fn a_forgotten_password_is_reset_by_an_administrators_link() {
     let ann = add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED).body;
     // Sends no mail, and does not disclose whether an address has an account.
     for path in ["/auth/verify/request-verify-token", "/auth/reset-password/forgot-password"] {
-        for email in [EMAIL, "nobody@example.com"] {
+        for email in [EMAIL, "unknown@example.com"] {
             let asked = request(&server, Method::POST, path).json(&json!({"email": email}));
             assert_eq!(answer(asked).await.is(StatusCode::ACCEPTED).body, Value::Null, "{path}");
         }
